@@ -1,0 +1,1 @@
+"""ZeroMQ sockets: loops, server, client, publisher, subscriber. The only importer of zmq."""

@@ -1,0 +1,58 @@
+"""``config.toml`` of the data directory: optional, read at start and on SIGHUP, refused whole when a value is wrong."""
+
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+
+class ConfigRefused(Exception):
+    """The file is there and wrong; the text names the key and what it wants."""
+
+
+class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[agents.NAME]``: an own ACP agent (``command``), or additions for a built-in one.
+
+    ``env`` is added to the agent's environment; ``pass_env`` names variables of the daemon's own that may pass.
+    ``modes`` are an ACP agent's session modes that a user may choose from.
+    """
+
+    command: list[str] = []
+    env: dict[str, str] = {}
+    pass_env: list[str] = []
+    modes: list[str] = []
+    read_only_mode: str | None = None
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``durability``: ``normal`` (a receipt survives a crash of any process) or ``full`` (it survives power loss too)."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    durability: Literal["normal", "full"] = "normal"
+    auth: Literal["none", "token"] = "none"
+    max_event_streams: int = 512
+    agents: dict[str, AgentConfig] = {}
+
+
+def read_config(file: Path) -> Config:
+    """The configuration in ``file``, the defaults without one. Raises `ConfigRefused`."""
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        return Config()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigRefused(f"{file.name} cannot be read: {error}") from error
+    try:
+        config = msgspec.convert(tomllib.loads(text), Config)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ConfigRefused(f"{file.name}: {error}") from error
+    for name in config.agents:
+        if not name or any(character not in NAME_CHARACTERS for character in name):
+            raise ConfigRefused(f"{file.name}: agents.{name}: a name has letters, digits, '-', '_' and '.' only")
+    if config.port is not None and not 0 <= config.port <= 65535:
+        raise ConfigRefused(f"{file.name}: port must be 0..65535")
+    return config

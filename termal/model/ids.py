@@ -1,0 +1,53 @@
+"""Typed identifiers and the only places that make them. Ids are opaque to clients and never reused."""
+
+import re
+import uuid
+from typing import NewType
+
+SessionId = NewType("SessionId", str)
+MessageId = NewType("MessageId", str)
+ProjectId = NewType("ProjectId", str)
+TurnId = NewType("TurnId", str)
+
+_SESSION = re.compile(r"session-([1-9][0-9]{0,17})")
+_MESSAGE = re.compile(r"message-([0-9]{1,18})")
+_PROJECT = re.compile(r"project-([0-9]{1,18})")
+
+
+def session_id(number: int) -> SessionId:
+    return SessionId(f"session-{number}")
+
+
+def message_id(number: int) -> MessageId:
+    return MessageId(f"message-{number}")
+
+
+def new_turn_id() -> TurnId:
+    return TurnId(f"turn-{uuid.uuid4()}")
+
+
+def new_project_id() -> ProjectId:
+    return ProjectId(f"project-{uuid.uuid4()}")
+
+
+def new_instance_id() -> str:
+    """A uuid4 that names one life of one process; never stored."""
+    return str(uuid.uuid4())
+
+
+def session_number(value: str) -> int:
+    """The number inside ``session-{n}``, 0 for any other form."""
+    found = _SESSION.fullmatch(value)
+    return int(found[1]) if found else 0
+
+
+def message_number(value: str) -> int:
+    """The number inside ``message-{n}``, 0 for any other form."""
+    found = _MESSAGE.fullmatch(value)
+    return int(found[1]) if found else 0
+
+
+def project_number(value: str) -> int:
+    """The number inside an old-style ``project-{n}``, 0 for any other form."""
+    found = _PROJECT.fullmatch(value)
+    return int(found[1]) if found else 0

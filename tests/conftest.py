@@ -1,0 +1,46 @@
+"""Shared fixtures: short temporary folders for sockets, and the leak check after every component and system test."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.waiting import wait_until
+
+_CHECKED = ("/component/", "/system/", "/chaos/", "/agents/")
+
+
+@pytest.fixture
+def run_dir() -> Iterator[Path]:
+    """A folder whose path is short enough for AF_UNIX sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="tml-"))
+    folder.chmod(0o700)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def home_dir(run_dir: Path) -> Path:
+    """A data directory that does not exist yet."""
+    return run_dir / "home"
+
+
+@pytest.fixture(autouse=True)
+def leak_check(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No descriptor and no child process may be left behind by a test that had real ones."""
+    if not any(part in str(request.node.path) for part in _CHECKED):
+        yield
+        return
+    me = psutil.Process()
+    before = me.num_fds()
+    known = {child.pid for child in me.children(recursive=True)}
+    yield
+    wait_until(
+        lambda: not [child for child in me.children(recursive=True) if child.pid not in known and child.is_running()],
+        "every child process of the test to be gone",
+    )
+    wait_until(lambda: me.num_fds() <= before, f"open descriptors to fall back to {before} (pid {os.getpid()})")

@@ -1,0 +1,59 @@
+"""The one interface behind which every agent sits. An adapter knows no bus, no storage and no session but its own."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from termal.wire.operations import PromptImage
+from termal.wire.turns import AnyTurnEvent, SessionSpec
+
+
+class Started(msgspec.Struct, frozen=True):
+    """What an agent said of itself when its conversation began. ``note`` is shown in the transcript when not empty
+    (for example: the earlier conversation was unknown to the agent and a fresh one was begun)."""
+
+    external_session_id: str | None
+    version: str = ""
+    models: list[tuple[str, str, str | None]] = []
+    current_model: str | None = None
+    note: str = ""
+
+
+class AgentFailed(Exception):
+    """The agent could not be started, or refused. ``text`` is for people; ``unknown_session``: it has no such
+    conversation to resume."""
+
+    def __init__(self, text: str, *, unknown_session: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.unknown_session = unknown_session
+
+
+Emit = Callable[[AnyTurnEvent], None]
+"""Takes the events of the running turn, in order; `TurnEnded` exactly once per prompt, whatever happens."""
+
+
+class Adapter(Protocol):
+    """One conversation with one agent. All methods run on the worker's asyncio loop.
+
+    `start` ends within its own deadline or raises `AgentFailed` with nothing left running. `prompt` returns when the
+    agent has taken it; the turn then goes on by itself and reports through ``emit``. `interrupt` returns when the turn
+    has ended, at the latest when the process was ended. `close` leaves no process behind. `pid` is the pid of the shim
+    (or None), for status.
+    """
+
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def alive(self) -> bool: ...
+    async def start(self, spec: SessionSpec) -> Started: ...
+    async def prompt(self, text: str, images: list[PromptImage], emit: Emit) -> None: ...
+    async def interrupt(self) -> None: ...
+    async def answer(self, request: str, option: str) -> None:
+        """Raises `AgentFailed` when the request is no longer open."""
+
+    async def apply(self, spec: SessionSpec) -> bool:
+        """Take over changed settings; False: the process must be replaced before the next turn."""
+
+    async def close(self) -> None: ...
