@@ -28,7 +28,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``durability``: ``normal`` (a receipt survives a crash of any process) or ``full`` (it survives power loss too)."""
+    """``durability``: ``normal`` (a receipt survives the crash of any process) or ``full`` (and power loss)."""
 
     host: str = "127.0.0.1"
     port: int | None = None

@@ -1,4 +1,4 @@
-"""The data directory: its paths, its modes (0700 and 0600) and the short runtime folder for sockets. Opens no database."""
+"""The data directory: its paths, its modes (0700, 0600) and the short folder for sockets. Opens no database."""
 
 import hashlib
 import os
@@ -87,7 +87,7 @@ def find_home(argument: str | None = None) -> Home:
 
 
 def prepare(home: Home) -> None:
-    """Make the directories with owner-only modes. Raises `HomeRefused` for a link, a foreign owner, or no write right."""
+    """Make the directories with owner-only modes. Raises `HomeRefused` for a link or without the right to write."""
     for folder in (home.root, home.run, home.logs, home.worktrees, home.backups):
         own_directory(folder)
     probe = home.run / f".write-{os.getpid()}"

@@ -1,6 +1,6 @@
 """One JSON line per event into ``logs/<process>.log``, rotated by size. Never message bodies, prompts or tokens.
 
-Every line has ``ts``, ``level``, ``process``, ``pid`` and ``event`` (a dotted constant), plus the keys that are given or bound
+Every line has ``ts``, ``level``, ``process``, ``pid`` and ``event`` (a dotted constant), plus the keys that are given
 (``requestId``, ``sessionId``, ``operation``). See docs/decisions for why this is no logging library: the three
 that were measured cost a restarted worker more time than everything else that it imports.
 """

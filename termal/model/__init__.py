@@ -1,1 +1,1 @@
-"""What exists: frozen records and enums. Imports the standard library and msgspec only; decides nothing, opens nothing."""
+"""What exists: frozen records and enums. Imports the standard library and msgspec only; decides and opens nothing."""

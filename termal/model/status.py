@@ -1,4 +1,4 @@
-"""What health and status report: the records behind ``termal status``, ``/api/status`` and the supervisor's own report."""
+"""What health and status report: the records behind ``termal status``, ``/api/status`` and the supervisor's report."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class Latency(Record, frozen=True):
 
 
 class ProcessReport(Record, frozen=True):
-    """What the supervisor knows of one process by itself; the figures of psutil are added by whoever reads the report."""
+    """What the supervisor knows of one process by itself; the reader of the report adds the figures of psutil."""
 
     name: str
     pid: int | None

@@ -47,7 +47,7 @@ class BootDone(Line, frozen=True, tag="bootDone"):
 
 
 class Refused(Line, frozen=True, tag="refused"):
-    """The worker refuses its file or configuration; it exits with `EXIT_REFUSED` next. ``message`` is for the operator."""
+    """The worker refuses its file or configuration and exits next; ``message`` is for the operator."""
 
     message: str
 

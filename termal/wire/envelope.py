@@ -11,7 +11,7 @@ import msgpack
 
 PROTOCOL = 1
 MAX_MESSAGE_BYTES = 48 << 20
-"""A 16 MiB HTTP body (with its base64 image decoded and encoded once more) fits with room for what is packed beside it."""
+"""A 16 MiB HTTP body fits, with room for what is packed beside it."""
 MAX_PACK = 1024
 """Envelopes in one message, at most: a bound for the receiver, far above what one pass collects."""
 MAX_TEXT_BYTES = 512

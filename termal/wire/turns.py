@@ -157,6 +157,15 @@ class TurnConfirmed(msgspec.Struct, frozen=True):
     known: bool = True
 
 
+class McpServer(msgspec.Struct, frozen=True):
+    """An MCP server over stdio that an agent starts for one session. ``env`` may hold a token: never logged."""
+
+    name: str
+    command: str
+    args: list[str] = []
+    env: dict[str, str] = {}
+
+
 class SessionSpec(msgspec.Struct, frozen=True):
     """What a runtime worker needs to have a conversation going for a session.
 
@@ -171,6 +180,7 @@ class SessionSpec(msgspec.Struct, frozen=True):
     external_session_id: str | None = None
     read_only: bool = False
     modes: dict[str, str] = {}
+    mcp_servers: list[McpServer] = []
 
 
 class HeldTurn(msgspec.Struct, frozen=True):

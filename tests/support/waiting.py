@@ -10,7 +10,7 @@ LIMIT_S = 5.0
 _STEP_S = 0.005
 
 
-def wait_until(condition: Callable[[], T], what: str, limit_s: float = LIMIT_S) -> T:
+def wait_until(condition: Callable[[], T | None], what: str, limit_s: float = LIMIT_S) -> T:
     """The first truthy value of ``condition``. Fails the test after ``limit_s`` seconds with ``what``."""
     end = time.monotonic() + limit_s
     while True:

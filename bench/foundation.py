@@ -1,0 +1,234 @@
+"""The budgets of the daemon itself: start, restart, accepting a prompt, event latency, idle memory and CPU."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from bench.figures import median, percentile, row
+from bench.floor import Floor
+from bench.http1 import Connection
+from tests.support.daemon import Daemon
+
+ROUNDS = 7
+PROMPTS = 120
+STREAMS = 50
+
+
+def import_floor_ms() -> float:
+    """Milliseconds until a fresh interpreter has imported what one worker needs of libraries."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import zmq, apsw, msgspec, msgpack"], check=True)
+        times.append((time.perf_counter() - began) * 1e3)
+    return median(times)
+
+
+def start_ms() -> float:
+    times = []
+    for _ in range(ROUNDS):
+        with tempfile.TemporaryDirectory(prefix="tml-") as folder, Daemon(Path(folder) / "home") as daemon:
+            began = time.perf_counter()
+            daemon.start(ready=False)
+            while not _healthy(daemon):
+                time.sleep(0.005)
+            times.append((time.perf_counter() - began) * 1e3)
+            daemon.stop()
+    return median(times)
+
+
+def _healthy(daemon: Daemon) -> bool:
+    try:
+        connection = Connection(daemon.url)
+    except (OSError, ValueError, KeyError):
+        return False
+    try:
+        status, body = connection.request("GET", "/api/health")
+    except (OSError, ConnectionError):
+        return False
+    finally:
+        connection.close()
+    return status == 200 and json.loads(body)["state"] == "ok"
+
+
+def restart_ms(daemon: Daemon, name: str, path: str) -> list[float]:
+    """SIGKILL of a worker to the next answer of a request that needs it, one after the other."""
+    times = []
+    connection = Connection(daemon.url)
+    for _ in range(ROUNDS):
+        connection.request("GET", path)
+        pid = daemon.kill(name, signal.SIGKILL)
+        began = time.perf_counter()
+        while True:
+            status, _ = connection.request("GET", path)
+            if status == 200:
+                break
+        times.append((time.perf_counter() - began) * 1e3)
+        while (found := daemon.row(name)) is None or found["pid"] in (pid, None) or found["state"] != "ready":
+            time.sleep(0.01)
+    connection.close()
+    return times
+
+
+def accept_ms(url: str, session: str, *, idle: bool) -> list[float]:
+    connection = Connection(url)
+    path = f"/api/sessions/{session}/messages"
+    times = []
+    for number in range(PROMPTS):
+        began = time.perf_counter()
+        status, body = connection.request("POST", path, {"text": f"say {number}"})
+        times.append((time.perf_counter() - began) * 1e3)
+        assert status == 202, (status, body[:300])
+        while idle and connection.json("GET", f"/api/sessions/{session}?tail=1")["session"]["status"] != "idle":
+            time.sleep(0.003)
+    connection.close()
+    return times[10:]
+
+
+def create_session(url: str) -> str:
+    connection = Connection(url)
+    reply = connection.json("POST", "/api/sessions", {"agent": "Demo", "workdir": tempfile.gettempdir()})
+    connection.close()
+    return str(reply["sessionId"])
+
+
+class Stream(threading.Thread):
+    """One event stream; notes when each prompt's message arrived, by the prompt's text."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        parts = urlsplit(url)
+        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        self.arrived: dict[str, float] = {}
+        self.ready = threading.Event()
+
+    def run(self) -> None:
+        self._connection.request("GET", "/api/events")
+        reply = self._connection.getresponse()
+        while line := reply.readline():
+            now = time.perf_counter()
+            self.ready.set()
+            if line.startswith(b"data: {") and b'"messageAdded"' in line and b'"author":"you"' in line:
+                self.arrived[json.loads(line[6:])["message"]["text"]] = now
+
+    def end(self) -> None:
+        self._connection.close()
+
+
+def event_latency_ms(daemon: Daemon, session: str) -> list[float]:
+    """From before the prompt is posted until a stream has its message: an upper bound of commit to client. Three of
+    the streams are read; reading all of them in one interpreter would measure the reader."""
+    readers = [Stream(daemon.url) for _ in range(3)]
+    others = [Connection(daemon.url) for _ in range(STREAMS - len(readers))]
+    for connection in others:
+        connection.send("GET", "/api/events")
+    for reader in readers:
+        reader.start()
+        assert reader.ready.wait(10)
+    connection = Connection(daemon.url)
+    latencies = []
+    for number in range(PROMPTS):
+        text = f"say event {number}"
+        began = time.perf_counter()
+        connection.json("POST", f"/api/sessions/{session}/messages", {"text": text})
+        while connection.json("GET", f"/api/sessions/{session}?tail=1")["session"]["status"] != "idle":
+            time.sleep(0.003)
+        latencies += [(reader.arrived[text] - began) * 1e3 for reader in readers if text in reader.arrived]
+    for reader in readers:
+        reader.end()
+    for connection in others:
+        connection.close()
+    assert len(latencies) > PROMPTS, "events are missing"
+    return latencies
+
+
+def memory_mib(daemon: Daemon) -> list[tuple[str, float]]:
+    processes = [psutil.Process(daemon.pid), *psutil.Process(daemon.pid).children(recursive=True)]
+    return [(" ".join(one.cmdline()[1:4])[:40], one.memory_full_info().uss / (1 << 20)) for one in processes]
+
+
+def idle_cpu_percent(daemon: Daemon, seconds: float = 10.0) -> float:
+    processes = [psutil.Process(daemon.pid), *psutil.Process(daemon.pid).children(recursive=True)]
+    before = sum(process.cpu_times().user + process.cpu_times().system for process in processes)
+    time.sleep(seconds)
+    after = sum(process.cpu_times().user + process.cpu_times().system for process in processes)
+    return (after - before) / seconds * 100
+
+
+def main() -> bool:
+    good = True
+    floor = import_floor_ms()
+    started = start_ms()
+    limit = min(1200.0, 4 * floor)
+    good &= row(
+        "start to healthy",
+        f"{started:.0f} ms ({started / floor:.1f} x {floor:.0f} ms)",
+        f"{limit:.0f} ms",
+        started <= limit,
+    )
+    with tempfile.TemporaryDirectory(prefix="tml-") as folder, Daemon(Path(folder) / "home") as daemon:
+        daemon.start()
+        time.sleep(2)
+        sizes = memory_mib(daemon)
+        total = sum(size for _, size in sizes)
+        good &= row("idle memory, unique", f"{total:.0f} MiB", "220 MiB", total < 220)
+        for name, size in sizes:
+            print(f"          {size:6.1f} MiB  {name}")
+        cpu = idle_cpu_percent(daemon)
+        good &= row("idle CPU", f"{cpu:.2f} %", "1 %", cpu < 1)
+    with (
+        tempfile.TemporaryDirectory(prefix="tml-") as folder,
+        Daemon(Path(folder) / "home", environment={"TERMAL_RESTART_BURST": "1000"}) as daemon,
+    ):
+        daemon.start()
+        session = create_session(daemon.url)
+        for name, path in (("state", f"/api/sessions/{session}"),):
+            times = restart_ms(daemon, name, path)
+            good &= row(
+                f"SIGKILL of {name} to the next answer",
+                f"median {median(times):.0f}, worst {max(times):.0f} ms",
+                "150 / 250 ms",
+                median(times) <= 150 and max(times) <= 250,
+            )
+    with (
+        tempfile.TemporaryDirectory(prefix="tml-") as folder,
+        Daemon(Path(folder) / "home") as daemon,
+        Floor() as plain,
+    ):
+        daemon.start()
+        session = create_session(daemon.url)
+        ratios, product, raw = [], [], []
+        for _ in range(3):
+            raw = accept_ms(plain.url, "s", idle=False)
+            product = accept_ms(daemon.url, session, idle=True)
+            ratios.append(median(product) / median(raw))
+        good &= row(
+            "prompt accepted, p50",
+            f"{median(product):.2f} ms ({median(ratios):.2f} x {median(raw):.2f} ms)",
+            "3.5 x floor",
+            median(ratios) <= 3.5,
+        )
+        latencies = event_latency_ms(daemon, session)
+        worst = percentile(latencies, 0.99)
+        good &= row(
+            f"event latency, {STREAMS} streams",
+            f"p50 {median(latencies):.2f}, p99 {worst:.2f} ms",
+            "p99 20 ms",
+            worst < 20,
+        )
+    return good
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    sys.exit(0 if main() else 1)
