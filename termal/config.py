@@ -1,6 +1,5 @@
 """``config.toml`` of the data directory: optional, read at start and on SIGHUP, refused whole when a value is wrong."""
 
-import tomllib
 from pathlib import Path
 from typing import Literal
 
@@ -46,6 +45,8 @@ def read_config(file: Path) -> Config:
         return Config()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigRefused(f"{file.name} cannot be read: {error}") from error
+    import tomllib  # noqa: PLC0415 - a restarted worker without a file is up 3 ms earlier
+
     try:
         config = msgspec.convert(tomllib.loads(text), Config)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

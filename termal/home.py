@@ -1,9 +1,7 @@
 """The data directory: its paths, its modes (0700, 0600) and the short folder for sockets. Opens no database."""
 
-import hashlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,6 +70,8 @@ class Home(NamedTuple):
     @property
     def mark(self) -> str:
         """What the environment of every process of this daemon carries: the directory's identity, not its path."""
+        import hashlib  # noqa: PLC0415 - loads OpenSSL; workers get the mark with their launch
+
         return hashlib.sha256(os.fsencode(self.root)).hexdigest()[:24]
 
 
@@ -98,6 +98,11 @@ def prepare(home: Home) -> None:
         raise HomeRefused(f"{home.root} cannot be written ({error.strerror}): give another --home") from error
 
 
+def insecure_modes_allowed() -> bool:
+    """The operator accepts modes that cannot be changed (a file system without them); links stay refused."""
+    return os.environ.get(OVERRIDE) in _YES
+
+
 def own_directory(folder: Path) -> None:
     """Make ``folder`` a directory of ours with mode 0700. Raises `HomeRefused`."""
     try:
@@ -111,7 +116,7 @@ def own_directory(folder: Path) -> None:
         try:
             folder.chmod(0o700)
         except OSError as error:
-            if os.environ.get(OVERRIDE) not in _YES:
+            if not insecure_modes_allowed():
                 raise HomeRefused(f"{folder} is open to others and its mode cannot be changed") from error
 
 
@@ -123,6 +128,8 @@ def socket_folder(home: Home) -> Path:
     """
     if len(os.fsencode(home.run / _LONGEST_SOCKET)) <= SOCKET_PATH_BYTES:
         return home.run
+    import tempfile  # noqa: PLC0415 - for long paths alone, and workers get the folder with their launch
+
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     for parent in (base, "/tmp"):  # noqa: S108 - a private 0700 folder below it, owner checked
         folder = Path(parent) / f"termal-{os.getuid()}-{home.mark[:12]}"

@@ -1,0 +1,1 @@
+"""SQLite machinery: connections, the writer's thread, readers, migrations, backup. The only importer of apsw."""

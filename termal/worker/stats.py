@@ -3,6 +3,8 @@
 import time
 from collections import deque
 
+from termal.wire.facts import OperationCount
+
 _WINDOW_S = 60.0
 _SAMPLES = 2048
 
@@ -21,6 +23,9 @@ class Stats:
         key = (op, outcome)
         self.counts[key] = self.counts.get(key, 0) + 1
         self.seconds[op] = self.seconds.get(op, 0.0) + elapsed_s
+
+    def operations(self) -> list[OperationCount]:
+        return [OperationCount(op, outcome, count) for (op, outcome), count in self.counts.items()]
 
     def percentiles_ms(self) -> tuple[float, float]:
         """p50 and p99 in milliseconds, zero without operations in the last minute."""
