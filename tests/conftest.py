@@ -8,10 +8,22 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
+from hypothesis import HealthCheck, settings
 
 from tests.support.waiting import wait_until
 
 _CHECKED = ("/component/", "/system/", "/chaos/", "/agents/")
+
+# A busy machine is no failure: no limit on time. In CI the same examples each run, so that a change fails or passes.
+settings.register_profile(
+    "termal",
+    deadline=None,
+    database=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("termal")
 
 
 @pytest.fixture
@@ -29,12 +41,19 @@ def home_dir(run_dir: Path) -> Path:
     return run_dir / "home"
 
 
+@pytest.fixture(scope="session")
+def lasting_descriptors() -> None:
+    """What a process opens once and keeps: libuv's pipe for signals."""
+    uvloop.new_event_loop().close()
+
+
 @pytest.fixture(autouse=True)
 def leak_check(request: pytest.FixtureRequest) -> Iterator[None]:
     """No descriptor and no child process may be left behind by a test that had real ones."""
     if not any(part in str(request.node.path) for part in _CHECKED):
         yield
         return
+    request.getfixturevalue("lasting_descriptors")
     me = psutil.Process()
     before = me.num_fds()
     known = {child.pid for child in me.children(recursive=True)}

@@ -5,25 +5,27 @@ edge-triggered, so every pump drains to EAGAIN, and a socket that was sent on is
 """
 
 import asyncio
+import contextlib
 
 import zmq
 
-from termal.bus.loop import Callback, Pollable, Timer
+from termal.bus.loop import Callback, OnFault, Pollable, Timer
 
 
 class AioLoop:
-    """Made on the loop's thread while it runs."""
+    """Made on the loop's thread while it runs. ``on_fault`` gets what a callback raised, else asyncio's own handler."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None, on_fault: OnFault | None = None) -> None:
         self._loop = loop or asyncio.get_running_loop()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._callbacks: dict[Pollable, Callback] = {}
         self._descriptors: dict[Pollable, int] = {}
         self._again: set[Pollable] = set()
-        self._passes: list[Callback] = []
-        self._flushes: list[Callback] = []
+        self._passes: tuple[Callback, ...] = ()
+        self._flushes: tuple[Callback, ...] = ()
         self._scheduled = False
         self._closed = False
+        self._on_fault = on_fault or self._to_asyncio
 
     @property
     def context(self) -> "zmq.Context[zmq.Socket[bytes]]":
@@ -50,15 +52,14 @@ class AioLoop:
             self.request_pass()
 
     def on_pass(self, hook: Callback) -> None:
-        self._passes.append(hook)
+        self._passes = (*self._passes, hook)
 
     def on_flush(self, hook: Callback) -> None:
-        self._flushes.append(hook)
+        self._flushes = (*self._flushes, hook)
 
     def off(self, hook: Callback) -> None:
-        for hooks in (self._passes, self._flushes):
-            if hook in hooks:
-                hooks.remove(hook)
+        self._passes = tuple(known for known in self._passes if known != hook)
+        self._flushes = tuple(known for known in self._flushes if known != hook)
 
     def request_pass(self) -> None:
         if not self._scheduled and not self._closed:
@@ -66,37 +67,48 @@ class AioLoop:
             self._loop.call_soon(self._turn)
 
     def later(self, delay_s: float, callback: Callback) -> Timer:
-        timer = Timer(callback)
-        self._loop.call_later(delay_s, self._ring, timer)
-        return timer
+        return self._start(Timer(callback), delay_s)
 
     def every(self, interval_s: float, callback: Callback) -> Timer:
-        timer = Timer(callback, interval_s)
-        self._loop.call_later(interval_s, self._ring, timer)
-        return timer
+        return self._start(Timer(callback, interval_s), interval_s)
 
     def threadsafe(self, callback: Callback) -> None:
-        self._loop.call_soon_threadsafe(callback)
+        # RuntimeError: asyncio's loop has ended, and with it everything that the callback could act on.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._handed, callback)
+
+    def fault(self, error: Exception) -> None:
+        self._on_fault(error)
 
     def close(self) -> None:
-        """Close every socket of the context at once; nothing is waited for."""
+        """Close every socket of the context at once. What a server said last may take up to its linger time."""
         self._closed = True
         for source in list(self._descriptors):
             self.remove(source)
         self._context.destroy(linger=0)
 
+    def _start(self, timer: Timer, delay_s: float) -> Timer:
+        timer.handle = self._loop.call_later(delay_s, self._ring, timer)
+        return timer
+
     def _ring(self, timer: Timer) -> None:
-        if timer.callback is None or self._closed:
+        callback = timer.callback
+        if callback is None or self._closed:
             return
         if timer.interval_s is not None:
-            self._loop.call_later(timer.interval_s, self._ring, timer)
-        timer.callback()
+            self._start(timer, timer.interval_s)
+        self._run(callback)
         self.request_pass()
 
     def _fire(self, source: Pollable) -> None:
         callback = self._callbacks.get(source)
         if callback is not None:
-            callback()
+            self._run(callback)
+            self.request_pass()
+
+    def _handed(self, callback: Callback) -> None:
+        if not self._closed:
+            self._run(callback)
             self.request_pass()
 
     def _turn(self) -> None:
@@ -107,8 +119,17 @@ class AioLoop:
         for source in again:
             callback = self._callbacks.get(source)
             if callback is not None:
-                callback()
-        for hook in tuple(self._passes):
-            hook()
-        for hook in tuple(self._flushes):
-            hook()
+                self._run(callback)
+        for hook in self._passes:
+            self._run(hook)
+        for hook in self._flushes:
+            self._run(hook)
+
+    def _run(self, callback: Callback) -> None:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - the outermost border of a worker: reported, and the loop goes on
+            self._on_fault(error)
+
+    def _to_asyncio(self, error: Exception) -> None:
+        self._loop.call_exception_handler({"message": "a callback of the bus failed", "exception": error})

@@ -4,56 +4,49 @@ Every call ends exactly once, on the loop's thread: with the reply, with the wor
 client itself can prove when the worker is gone or late.
 """
 
+import math
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import zmq
-from zmq.utils.monitor import parse_monitor_message
 
+from termal.bus.call import GRACE_S, Call, Deadlines, Done
 from termal.bus.loop import Loop, Timer
-from termal.bus.server import not_started
-from termal.bus.sockets import DRAIN, configure, configure_caller, endpoint
+from termal.bus.refusal import unanswered
+from termal.bus.sockets import DRAIN, HIGH_WATER_REQUESTS, configure, configure_caller, endpoint, settle
 from termal.wire.codec import decode, encode
-from termal.wire.envelope import OK, Answer, Envelope, MalformedFrame, pack_requests, unpack_answers
-from termal.wire.errors import Busy, ErrorBody, Internal, OutcomeUnknown, TermalError, error_from
+from termal.wire.envelope import (
+    OK,
+    Answer,
+    Envelope,
+    MalformedFrame,
+    Unsendable,
+    messages,
+    pack_request,
+    unpack_answers,
+)
+from termal.wire.errors import Busy, ErrorBody, Internal, InvalidRequest, OutcomeUnknown, TermalError, error_from
 from termal.wire.operations import Operation
+
+__all__ = ["GRACE_S", "Call", "Client", "Done"]
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
 
-PACK = 256
-SWEEP_S = 0.02
-GRACE_S = 0.05
-"""A worker says itself that it dropped a late request; this long its word is waited for after the deadline."""
+RETRY_S = 0.02
+"""Calls that a connected socket did not take (a thousand messages wait) are tried again this often."""
 _MONITORED = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
-
-Done = Callable[[ReplyT | None, TermalError | None], None]
-
-
-class Call(Generic[ReplyT]):
-    """One call under way. After `cancel` its callback never runs; the worker may still carry the request out."""
-
-    __slots__ = ("_client", "absent_s", "deadline_s", "done", "envelope", "lost", "op", "patience_s", "sent")
-
-    def __init__(self, client: "Client", op: Operation[Any, ReplyT], envelope: Envelope, done: Done[ReplyT]) -> None:
-        self._client = client
-        self.op = op
-        self.envelope = envelope
-        self.done = done
-        self.deadline_s: float | None = envelope.deadline or None
-        self.absent_s: float | None = None
-        self.patience_s: float | None = None
-        self.sent = False
-        self.lost = False
-
-    def cancel(self) -> None:
-        self._client.forget(self.envelope.id)
 
 
 class Client:
-    """Calls to one worker. Nothing here blocks; made and used on the loop's thread."""
+    """Calls to one worker. Nothing here blocks; made and used on the loop's thread.
+
+    ``up`` tells whether the worker is connected; the listeners of ``on_up`` run each time that it came (also after a
+    restart), those of ``on_down`` each time that it went.
+    """
 
     def __init__(self, loop: Loop, run_dir: str | Path, worker: str, caller: str) -> None:
         self.worker = worker
@@ -65,10 +58,10 @@ class Client:
         self._number = 0
         self._calls: dict[int, Call[Any]] = {}
         self._out: list[Call[Any]] = []
-        self._unsent = False
-        self._sweeper: Timer | None = None
+        self._deadlines = Deadlines(loop, self._calls, self._expire)
+        self._retry: Timer | None = None
         self._socket: zmq.Socket[bytes] = loop.context.socket(zmq.DEALER)
-        configure(self._socket)
+        configure(self._socket, HIGH_WATER_REQUESTS)
         configure_caller(self._socket)
         self._monitor = self._socket.get_monitor_socket(_MONITORED)
         self._monitor.setsockopt(zmq.LINGER, 0)
@@ -93,23 +86,31 @@ class Client:
     ) -> Call[ReplyT]:
         """Send ``request``; ``done(reply, error)`` runs once, later, with exactly one of the two.
 
-        ``deadline_s`` is absolute (CLOCK_MONOTONIC); left out it is now plus the operation's own time, and none for
-        operations without one. ``absent_s``: wait no longer than this for a worker that is not there.
+        ``deadline_s`` is absolute (CLOCK_MONOTONIC; infinity for none); left out it is now plus the operation's own
+        time, and none for operations without one. ``absent_s``: wait no longer than this for a worker that is not
+        there. Raises `InvalidRequest`, and sends nothing, for a request that is too large to travel.
         """
         if deadline_s is None and op.timeout_s is not None:
             deadline_s = time.monotonic() + op.timeout_s
+        if deadline_s == math.inf:
+            deadline_s = None
         self._number += 1
-        envelope = Envelope(self._number, op.name, float(deadline_s or 0.0), self._caller, trace, encode(request))
-        call = Call(self, op, envelope, done)
+        number = self._number
+        envelope = Envelope(number, op.name, float(deadline_s or 0.0), self._caller, trace, encode(request))
+        try:
+            packed = pack_request(envelope)
+        except Unsendable as error:
+            raise InvalidRequest(f"{op.name}: {error}", reason="wire_limit") from error
+        call = Call(self, number, op, packed, done)
+        call.deadline_s = deadline_s
         call.absent_s = absent_s
-        self._calls[self._number] = call
+        self._calls[number] = call
         if self.up:
             self._out.append(call)
             self._loop.request_pass()
-        else:
-            self._unsent = True
-            self._lose_patience(call)
-        self._arm()
+        elif absent_s is not None:
+            call.patience_s = time.monotonic() + absent_s
+        self._deadlines.watch(call)
         return call
 
     def forget(self, number: int) -> None:
@@ -117,11 +118,16 @@ class Client:
 
     def close(self) -> None:
         """Drop every call without its callback, and the socket."""
+        self.up = False
         self._calls.clear()
         self._out.clear()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self._deadlines.close()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
         self._loop.off(self._flush)
+        if self._socket.closed:
+            return
         self._loop.remove(self._monitor)
         self._loop.remove(self._socket)
         self._socket.disable_monitor()
@@ -133,38 +139,48 @@ class Client:
     def _flush(self) -> None:
         if self._out:
             calls, self._out = self._out, []
-            self._push([call for call in calls if call.envelope.id in self._calls])
+            # While earlier calls wait for room nothing overtakes them: the next try takes all, in order.
+            if self._retry is None:
+                self._push([call for call in calls if call.id in self._calls])
 
     def _push(self, calls: list[Call[Any]]) -> None:
-        for start in range(0, len(calls), PACK):
-            part = calls[start : start + PACK]
+        sent = 0
+        for count, frame in messages([call.packed for call in calls]):
             try:
-                self._socket.send(pack_requests([call.envelope for call in part]), zmq.NOBLOCK)
+                self._socket.send(frame, zmq.NOBLOCK)
             except zmq.Again:
-                # Not connected yet, or a thousand messages wait: the sweep tries again.
-                self._unsent = True
-                self._arm()
+                if self._retry is None:
+                    self._retry = self._loop.later(RETRY_S, self._send_waiting)
                 break
-            for call in part:
+            for call in calls[sent : sent + count]:
                 call.sent = True
+            sent += count
         self._loop.touched(self._socket)
 
     def _send_waiting(self) -> None:
-        self._unsent = False
-        self._out.clear()
-        self._push([call for call in self._calls.values() if not call.sent])
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self.up:
+            self._out.clear()
+            settle(self._socket)
+            self._push([call for call in self._calls.values() if not call.sent])
 
     # ---------------------------------------------------------------- receiving
 
     def _pump(self) -> None:
         for _ in range(DRAIN):
+            if self._socket.closed:
+                return
             try:
                 frame = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
             try:
                 answers = unpack_answers(frame)
-            except MalformedFrame:
+            except MalformedFrame as error:
+                # The calls that it may have answered end at their deadlines.
+                self._loop.fault(error)
                 continue
             for answer in answers:
                 self._answered(answer)
@@ -174,31 +190,31 @@ class Client:
         call = self._calls.pop(answer.id, None)
         if call is None:
             return
+        reply, error = None, None
         try:
             if answer.status == OK:
-                call.done(decode(answer.body, call.op.reply), None)
-                return
-            error = error_from(decode(answer.body, ErrorBody))
+                reply = decode(answer.body, call.op.reply)
+            else:
+                error = _honest(call, error_from(decode(answer.body, ErrorBody)))
         except TermalError as fault:
             error = Internal(f"the reply to {call.op.name} does not match its type: {fault.message}")
-        call.done(None, self._honest(call, error))
+        self._done(call, reply, error)
 
-    @staticmethod
-    def _honest(call: Call[Any], error: TermalError) -> TermalError:
-        """'Nothing was written' is the word of one attempt; an earlier one, lost with its worker, may have written."""
-        if call.lost and call.op.kind == "write" and isinstance(error, Busy) and error.code == "no_write_committed":
-            return OutcomeUnknown("an earlier attempt may have been carried out before its worker ended")
-        return error
+    def _done(self, call: Call[Any], reply: object, error: TermalError | None) -> None:
+        try:
+            call.done(reply, error)
+        except Exception as fault:  # noqa: BLE001 - the callback's fault must not take the other answers with it
+            self._loop.fault(fault)
 
     # -------------------------------------------------------------- up and down
 
     def _watch(self) -> None:
-        while True:
+        while not self._monitor.closed:
             try:
                 frames = self._monitor.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            if parse_monitor_message(frames)["event"] == zmq.EVENT_DISCONNECTED:
+            if int.from_bytes(frames[0][:2], sys.byteorder) == zmq.EVENT_DISCONNECTED:
                 self._went_down()
             else:
                 self._came_up()
@@ -210,15 +226,13 @@ class Client:
         for call in self._calls.values():
             call.patience_s = None
         self._send_waiting()
-        for listener in tuple(self.on_up):
-            listener()
+        self._tell(self.on_up)
 
     def _went_down(self) -> None:
         if not self.up:
             return
         self.up = False
         self._out.clear()
-        self._unsent = bool(self._calls)
         ended = []
         for call in self._calls.values():
             if call.sent and not call.op.repeatable:
@@ -226,57 +240,34 @@ class Client:
                 continue
             call.lost = call.lost or call.sent
             call.sent = False
-            self._lose_patience(call)
+            if call.absent_s is not None:
+                call.patience_s = time.monotonic() + call.absent_s
+                self._deadlines.watch(call)
         for call in ended:
-            self._end(
-                call,
-                OutcomeUnknown(f"{self.worker} ended while {call.op.name} was under way; read before you repeat it"),
-            )
-        self._arm()
-        for listener in tuple(self.on_down):
-            listener()
+            self._end(call, "the worker ended while it was under way")
+        self._tell(self.on_down)
 
-    @staticmethod
-    def _lose_patience(call: Call[Any]) -> None:
-        if call.absent_s is not None:
-            call.patience_s = time.monotonic() + call.absent_s
+    def _tell(self, listeners: list[Callable[[], None]]) -> None:
+        for listener in tuple(listeners):
+            try:
+                listener()
+            except Exception as fault:  # noqa: BLE001 - one listener's fault must not keep it from the others
+                self._loop.fault(fault)
 
     # ---------------------------------------------------------------- deadlines
 
-    def _arm(self) -> None:
-        if self._sweeper is None and self._calls:
-            self._sweeper = self._loop.later(SWEEP_S, self._sweep)
+    def _expire(self, call: Call[Any]) -> None:
+        why = f"{self.worker} gave no answer in time" if self.up else f"{self.worker} is not there"
+        self._end(call, why)
 
-    def _sweep(self) -> None:
-        self._sweeper = None
-        if self.up and self._unsent:
-            self._send_waiting()
-        now = time.monotonic()
-        limited = self._unsent and self.up
-        for call in list(self._calls.values()):
-            limit = self._limit(call)
-            if limit is None:
-                continue
-            limited = True
-            if now > limit:
-                self._end(call, self._late(call))
-        if limited:
-            self._arm()
+    def _end(self, call: Call[Any], why: str) -> None:
+        if self._calls.pop(call.id, None) is not None:
+            error = unanswered(call.op, why, may_have_started=call.sent or call.lost)
+            self._done(call, None, error)
 
-    @staticmethod
-    def _limit(call: Call[Any]) -> float | None:
-        deadline = None if call.deadline_s is None else call.deadline_s + (GRACE_S if call.sent else 0.0)
-        if call.patience_s is None:
-            return deadline
-        return call.patience_s if deadline is None else min(deadline, call.patience_s)
 
-    def _late(self, call: Call[Any]) -> TermalError:
-        if call.op.kind == "write" and (call.sent or call.lost):
-            return OutcomeUnknown(
-                f"{self.worker} gave no answer to {call.op.name} in time; it may have been carried out"
-            )
-        return not_started(call.op)
-
-    def _end(self, call: Call[Any], error: TermalError) -> None:
-        if self._calls.pop(call.envelope.id, None) is not None:
-            call.done(None, error)
+def _honest(call: Call[Any], error: TermalError) -> TermalError:
+    """'Nothing was written' is the word of one attempt; an earlier one, lost with its worker, may have written."""
+    if call.lost and call.op.kind == "write" and isinstance(error, Busy) and error.code == "no_write_committed":
+        return OutcomeUnknown("an earlier attempt may have been carried out before its worker ended")
+    return error

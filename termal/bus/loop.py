@@ -1,38 +1,55 @@
 """The loop of a worker: sockets, timers, and work handed over from other threads, one pass after the other.
 
 A pass: drain every ready socket through its callback, run the pass hooks (operation batches), run the flush hooks (the
-bus sends what was collected, one message per peer). No lock anywhere: everything here belongs to the loop's thread,
-except `threadsafe`. Two real implementations: `PollLoop` here, `AioLoop` in `termal.bus.aio`.
+bus sends what was collected, one message per peer). Everything here belongs to the loop's thread, except `threadsafe`.
+Two real implementations: `PollLoop` here, `AioLoop` in `termal.bus.aio`.
 """
 
-import contextlib
 import heapq
 import itertools
 import os
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import zmq
 
 Callback = Callable[[], None]
 Pollable = zmq.Socket[bytes] | int
+OnFault = Callable[[Exception], None]
 
 _IDLE_S = 3600.0
+
+
+class Journal(Protocol):
+    """Takes log lines (`termal.log.Log`)."""
+
+    def error(self, event: str, **keys: Any) -> None: ...
+    def repeating(self, event: str, **keys: Any) -> None: ...
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
 
 
 class Timer:
     """A call that is due; `cancel` may be called at any time and any number of times."""
 
-    __slots__ = ("callback", "interval_s")
+    __slots__ = ("callback", "handle", "interval_s")
 
     def __init__(self, callback: Callback, interval_s: float | None = None) -> None:
         self.callback: Callback | None = callback
         self.interval_s = interval_s
+        self.handle: Cancellable | None = None
 
     def cancel(self) -> None:
         self.callback = None
+        if self.handle is not None:
+            self.handle.cancel()
+            self.handle = None
 
 
 class Loop(Protocol):
@@ -54,23 +71,34 @@ class Loop(Protocol):
     def later(self, delay_s: float, callback: Callback) -> Timer: ...
     def every(self, interval_s: float, callback: Callback) -> Timer: ...
     def threadsafe(self, callback: Callback) -> None:
-        """Run ``callback`` on the loop's thread, from any thread."""
+        """Run ``callback`` on the loop's thread, from any thread. After the end of the loop nothing runs any more."""
+
+    def fault(self, error: Exception) -> None:
+        """Report what a callback raised. The loop goes on: one bad message or callback never stops the worker."""
 
 
 class PollLoop:
-    """zmq.Poller, level-triggered: nothing to re-check after a send. For workers that need no asyncio."""
+    """zmq.Poller, level-triggered: nothing to re-check after a send. For workers that need no asyncio.
 
-    def __init__(self) -> None:
+    ``on_fault`` gets what a callback raised (`fault_logger` writes it to a log); without one it goes to stderr.
+    """
+
+    def __init__(self, on_fault: OnFault | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._poller = zmq.Poller()
         self._callbacks: dict[object, Callback] = {}
-        self._passes: list[Callback] = []
-        self._flushes: list[Callback] = []
+        self._passes: tuple[Callback, ...] = ()
+        self._flushes: tuple[Callback, ...] = ()
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._handed: deque[Callback] = deque()
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else _pipe()
+        # Reentrant, because `stop` may run in a signal handler that interrupts the holder.
+        self._wake_lock = threading.RLock()
+        self._woken = False
+        self._wake_read, self._wake_write = _pipe()
         self._running = False
+        self._again = False
+        self._on_fault = on_fault or _to_stderr
         self.add(self._wake_read, self._take_handed)
 
     @property
@@ -89,18 +117,17 @@ class PollLoop:
         """The poller looks at the sockets themselves."""
 
     def on_pass(self, hook: Callback) -> None:
-        self._passes.append(hook)
+        self._passes = (*self._passes, hook)
 
     def on_flush(self, hook: Callback) -> None:
-        self._flushes.append(hook)
+        self._flushes = (*self._flushes, hook)
 
     def off(self, hook: Callback) -> None:
-        for hooks in (self._passes, self._flushes):
-            if hook in hooks:
-                hooks.remove(hook)
+        self._passes = tuple(known for known in self._passes if known != hook)
+        self._flushes = tuple(known for known in self._flushes if known != hook)
 
     def request_pass(self) -> None:
-        """Calls come from within a pass here; its hooks run at its end."""
+        self._again = True
 
     def later(self, delay_s: float, callback: Callback) -> Timer:
         timer = Timer(callback)
@@ -114,9 +141,10 @@ class PollLoop:
 
     def threadsafe(self, callback: Callback) -> None:
         self._handed.append(callback)
-        # A full pipe already wakes the loop.
-        with contextlib.suppress(BlockingIOError, OSError):
-            os.write(self._wake_write, b"\0")
+        self._wake()
+
+    def fault(self, error: Exception) -> None:
+        self._on_fault(error)
 
     def run(self) -> None:
         """Until `stop`."""
@@ -130,22 +158,36 @@ class PollLoop:
         for source, _ in self._poller.poll(max(0, int(wait_s * 1000 + 0.999))):
             callback = self._callbacks.get(source)
             if callback is not None:
-                callback()
-        self._due()
+                self._run(callback)
+        if self._timers:
+            self._due()
         self._hooks()
 
     def stop(self) -> None:
+        """End `run` after the pass that is under way; from a signal handler or another thread as well."""
         self._running = False
+        self._wake()
 
     def close(self) -> None:
-        """Close every socket of the context at once; nothing is waited for."""
+        """Close every socket of the context at once. What a server said last may take up to its linger time."""
+        with self._wake_lock:
+            descriptors, self._wake_read, self._wake_write = (self._wake_read, self._wake_write), -1, -1
+            for fd in descriptors:
+                if fd >= 0:
+                    os.close(fd)
+        self._timers.clear()
+        self._handed.clear()
         self._context.destroy(linger=0)
-        for fd in (self._wake_read, self._wake_write):
-            if fd >= 0:
-                os.close(fd)
-        self._wake_read = self._wake_write = -1
+
+    def _run(self, callback: Callback) -> None:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - the outermost border of a worker: reported, and the loop goes on
+            self._on_fault(error)
 
     def _wait_s(self) -> float:
+        if self._again:
+            return 0.0
         while self._timers and self._timers[0][2].callback is None:
             heapq.heappop(self._timers)
         return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else _IDLE_S
@@ -158,19 +200,50 @@ class PollLoop:
                 continue
             if timer.interval_s is not None:
                 heapq.heappush(self._timers, (now + timer.interval_s, next(self._order), timer))
-            timer.callback()
+            self._run(timer.callback)
 
     def _hooks(self) -> None:
-        for hook in tuple(self._passes):
-            hook()
-        for hook in tuple(self._flushes):
-            hook()
+        # What the callbacks of this pass asked for is done by the hooks below; what a hook asks for wants a new pass.
+        self._again = False
+        for hook in self._passes:
+            self._run(hook)
+        for hook in self._flushes:
+            self._run(hook)
+
+    def _wake(self) -> None:
+        with self._wake_lock:
+            if self._wake_write >= 0 and not self._woken:
+                self._woken = True
+                os.write(self._wake_write, b"\0")
 
     def _take_handed(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_read, 4096)
+        os.read(self._wake_read, 64)
+        # Before the queue is looked at: whoever hands over from here on wakes the loop again.
+        self._woken = False
         for _ in range(len(self._handed)):
-            self._handed.popleft()()
+            self._run(self._handed.popleft())
+
+
+def fault_logger(log: Journal) -> OnFault:
+    """Faults of callbacks as log lines: what was raised, and the module and line that raised it."""
+
+    def report(error: Exception) -> None:
+        log.error("loop.callback_failed", error=repr(error), where=_origin(error))
+
+    return report
+
+
+def _origin(error: Exception) -> str:
+    trace = error.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_globals.get('__name__', '')}:{trace.tb_lineno}"
+
+
+def _to_stderr(error: Exception) -> None:
+    sys.excepthook(type(error), error, error.__traceback__)
 
 
 def _pipe() -> tuple[int, int]:

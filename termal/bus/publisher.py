@@ -1,4 +1,4 @@
-"""PUB with an epoch, dense numbers and a tick, and the SUB that notices what it missed. PUB is a hint, state the truth."""
+"""PUB with an epoch, dense numbers and a tick; the SUB that notices what it missed. PUB is a hint, state the truth."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +13,10 @@ from termal.bus.sockets import (
     configure,
     events_endpoint,
 )
-from termal.wire.envelope import Event, MalformedFrame, pack_events, unpack_events
+from termal.wire.envelope import Event, MalformedFrame, Unsendable, messages, pack_event, unpack_events
 
 TICK_S = 1.0
 """A lost tail has no later event that would reveal it; the tick repeats the last number."""
-PACK = 256
 
 
 class Publisher:
@@ -30,18 +29,30 @@ class Publisher:
         self.epoch = epoch
         self.number = 0
         self._loop = loop
-        self._out: list[Event] = []
+        self._out: list[bytes] = []
         self._socket: zmq.Socket[bytes] = loop.context.socket(zmq.PUB)
-        configure(self._socket, HIGH_WATER_EVENTS)
-        self._socket.bind(events_endpoint(run_dir, role))
+        try:
+            configure(self._socket, HIGH_WATER_EVENTS)
+            self._socket.bind(events_endpoint(run_dir, role))
+        except BaseException:
+            self._socket.close(linger=0)
+            raise
         loop.on_flush(self._flush)
         self._ticker = loop.every(TICK_S, self._tick)
 
     def publish(self, body: bytes) -> int:
-        """Send ``body`` at the end of this pass, after what was published before; returns its number."""
+        """Send ``body`` (not empty) at the end of this pass, after what was published before; returns its number.
+
+        A body that is too large to travel takes its number and is left out: every subscriber sees the gap, and reads
+        a fresh snapshot.
+        """
+        if not body:
+            raise ValueError("an event without a body would be taken for a tick")
         self.number += 1
-        self._out.append(Event(self.epoch, self.number, body))
-        self._loop.request_pass()
+        try:
+            self._queue(body)
+        except Unsendable:
+            self._tick()
         return self.number
 
     def close(self) -> None:
@@ -51,19 +62,25 @@ class Publisher:
         self._socket.close(linger=0)
 
     def _tick(self) -> None:
-        self._out.append(Event(self.epoch, self.number, b""))
+        self._queue(b"")
+
+    def _queue(self, body: bytes) -> None:
+        self._out.append(pack_event(Event(self.epoch, self.number, body)))
+        self._loop.request_pass()
 
     def _flush(self) -> None:
-        if not self._out:
+        if not self._out or self._socket.closed:
             return
         out, self._out = self._out, []
-        for start in range(0, len(out), PACK):
-            self._socket.send(pack_events(out[start : start + PACK]), zmq.NOBLOCK)
+        for _, frame in messages(out):
+            self._socket.send(frame, zmq.NOBLOCK)
 
 
 class Subscriber:
     """Events of one owner, in order. ``on_gap`` runs when some were missed, or the owner is a new one (a new epoch):
     then only a fresh snapshot tells the truth. The event that revealed it is delivered right after.
+
+    Without `resume_from` the first event is taken as the start, and what came before it is the caller's matter.
     """
 
     def __init__(
@@ -87,29 +104,44 @@ class Subscriber:
         loop.add(self._socket, self._pump)
         self._socket.connect(events_endpoint(run_dir, role))
 
+    def resume_from(self, epoch: str, number: int) -> None:
+        """A snapshot that stands at ``number`` of ``epoch`` was read: events up to it are in the snapshot and are left
+        out, the next one is expected after it, and anything else is a gap."""
+        self.epoch, self.number = epoch, number
+
     def close(self) -> None:
-        self._loop.remove(self._socket)
-        self._socket.close(linger=0)
+        if not self._socket.closed:
+            self._loop.remove(self._socket)
+            self._socket.close(linger=0)
 
     def _pump(self) -> None:
         for _ in range(DRAIN):
+            if self._socket.closed:
+                return
             try:
                 frame = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
             try:
                 events = unpack_events(frame)
-            except MalformedFrame:
+            except MalformedFrame as error:
+                # Whatever it held is missing: the next event or tick shows the gap.
+                self._loop.fault(error)
                 continue
             for event in events:
                 self._take(event)
         self._loop.touched(self._socket)
 
     def _take(self, event: Event) -> None:
-        known, expected = self.epoch, self.number + (1 if event.body else 0)
-        missed = event.epoch != known or event.number != expected
+        if event.epoch == self.epoch and event.number <= self.number:
+            return
+        expected = self.number + 1 if event.body else self.number
+        missed = self.epoch != "" and (event.epoch != self.epoch or event.number != expected)
         self.epoch, self.number = event.epoch, event.number
-        if missed and known:
-            self._on_gap()
-        if event.body:
-            self._on_event(event)
+        try:
+            if missed:
+                self._on_gap()
+            if event.body:
+                self._on_event(event)
+        except Exception as fault:  # noqa: BLE001 - a subscriber's fault must not cost it the events behind this one
+            self._loop.fault(fault)

@@ -7,28 +7,29 @@ from typing import Any, Protocol
 
 import zmq
 
-from termal.bus.loop import Loop
+from termal.bus.loop import Journal, Loop, Timer
+from termal.bus.refusal import drained, not_started
 from termal.bus.sockets import DRAIN, HIGH_WATER_REQUESTS, RoleLock, configure, endpoint
-from termal.wire.codec import decode, encode
-from termal.wire.envelope import FAILED, OK, Answer, Envelope, MalformedFrame, pack_answers, unpack_requests
-from termal.wire.errors import Busy, Internal, InvalidRequest, TermalError
+from termal.wire.codec import UNENCODABLE, decode, encode
+from termal.wire.envelope import FAILED, OK, Answer, Envelope, MalformedFrame, messages, pack_answer, unpack_requests
+from termal.wire.errors import Internal, InvalidRequest, TermalError
 from termal.wire.operations import OPERATIONS, Operation
 
-PACK = 256
-"""Replies packed into one message at most."""
+__all__ = ["Handler", "Journal", "Recorder", "Request", "Server", "not_started"]
+
+RETRY_S = 0.02
+"""Replies for a caller that does not read are tried again this often."""
+HELD_BYTES = 64 << 20
+"""Replies kept for one caller that does not read, beyond the messages that ZeroMQ holds; then they are dropped."""
+LINGER_MS = 250
+"""The last replies of a closing server may take this long to leave; a caller that does not read costs no more."""
+_FAULT = "a fault inside the daemon; its log names it under the request id"
 
 
 class Recorder(Protocol):
     """Takes the figures of each finished operation (`termal.worker.stats.Stats`)."""
 
     def record(self, op: str, outcome: str, elapsed_s: float) -> None: ...
-
-
-class Journal(Protocol):
-    """Takes log lines (`termal.log.Log`)."""
-
-    def error(self, event: str, **keys: Any) -> None: ...
-    def repeating(self, event: str, **keys: Any) -> None: ...
 
 
 class Request:
@@ -49,19 +50,25 @@ class Request:
 
     def reply(self, value: object) -> None:
         """Answer with a record of the operation's reply type. A second answer is ignored."""
-        self._answer(OK, encode(value), "ok")
+        self._answer(OK, value, "ok")
 
     def refuse(self, error: TermalError) -> None:
-        self._answer(FAILED, encode(error.body()), error.code)
+        self._answer(FAILED, error.body(), error.code)
 
     def expired(self, now: float | None = None) -> bool:
-        return self.deadline_s is not None and (now or time.monotonic()) > self.deadline_s
+        """Whether the deadline has passed: a handler that kept the request asks once more before it starts."""
+        return self.deadline_s is not None and (time.monotonic() if now is None else now) > self.deadline_s
 
-    def _answer(self, status: int, body: bytes, outcome: str) -> None:
+    def _answer(self, status: int, value: object, outcome: str) -> None:
         if self.answered:
             return
         self.answered = True
-        self._server.finish(self._peer, Answer(self.id, status, body), self.op.name, outcome, self._started)
+        try:
+            pair = pack_answer(Answer(self.id, status, encode(value)))
+        except UNENCODABLE as error:
+            # Too large, or a record with a value that cannot travel: the caller must not wait for it in vain.
+            pair, outcome = self._server.unsendable(self, error), Internal.code
+        self._server.finish(self._peer, pair, self.op.name, outcome, self._started)
 
 
 Handler = Callable[[Request, Any], None]
@@ -72,6 +79,8 @@ class Server:
 
     A handler gets the request and its decoded record; it answers by the request, or raises a `TermalError`. Anything
     else that it raises is a fault of ours: logged, answered as `Internal`.
+
+    ``open_requests`` are under way at this moment (the queue depth of a heartbeat), ``handled`` were answered so far.
     """
 
     def __init__(
@@ -84,18 +93,26 @@ class Server:
         log: Journal,
         stats: Recorder | None = None,
     ) -> None:
-        self._lock = RoleLock(run_dir, role)
+        self.open_requests = 0
+        self.handled = 0
         self._loop = loop
         self._handlers = dict(handlers)
         self._log = log
         self._stats = stats
-        self._out: dict[bytes, list[Answer]] = {}
+        self._out: dict[bytes, list[bytes]] = {}
+        self._held: dict[bytes, list[bytes]] = {}
+        self._retry: Timer | None = None
         self._draining: TermalError | None = None
-        self.open_requests = 0
+        self._lock = RoleLock(run_dir, role)
         self._socket: zmq.Socket[bytes] = loop.context.socket(zmq.ROUTER)
-        configure(self._socket, HIGH_WATER_REQUESTS)
-        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self._socket.bind(endpoint(run_dir, role))
+        try:
+            configure(self._socket, HIGH_WATER_REQUESTS)
+            self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            self._socket.bind(endpoint(run_dir, role))
+        except BaseException:
+            self._socket.close(linger=0)
+            self._lock.release()
+            raise
         loop.add(self._socket, self._pump)
         loop.on_flush(self._flush)
 
@@ -104,25 +121,43 @@ class Server:
         self._draining = error
 
     def close(self) -> None:
+        """Send the replies that wait and give the role free. A caller that has not read its reply yet may see its end
+        as lost, so a worker that drains closes a moment after its last reply, not in the same pass."""
+        if self._socket.closed:
+            self._lock.release()
+            return
         self._flush()
-        self._loop.remove(self._socket)
         self._loop.off(self._flush)
-        self._socket.close(linger=0)
+        self._loop.remove(self._socket)
+        if self._retry is not None:
+            self._retry.cancel()
+        self._socket.close(linger=LINGER_MS)
         self._lock.release()
 
-    def finish(self, peer: bytes, answer: Answer, op: str, outcome: str, started: float) -> None:
-        """Queue a reply for the end of this pass (called by `Request`)."""
+    def finish(self, peer: bytes, pair: bytes, op: str, outcome: str, started: float) -> None:
+        """Queue a packed reply for the end of this pass (called by `Request`)."""
         self.open_requests -= 1
+        self.handled += 1
         if self._stats is not None:
             self._stats.record(op, outcome, time.monotonic() - started)
-        self._out.setdefault(peer, []).append(answer)
-        self._loop.request_pass()
+        waiting = self._out.get(peer)
+        if waiting is None:
+            self._out[peer] = [pair]
+            self._loop.request_pass()
+        else:
+            waiting.append(pair)
+
+    def unsendable(self, request: Request, error: Exception) -> bytes:
+        """What is answered in place of a reply that cannot be encoded or is too large (called by `Request`)."""
+        self._log.error("bus.reply_unsendable", operation=request.op.name, requestId=request.trace, error=repr(error))
+        return pack_answer(Answer(request.id, FAILED, encode(Internal(_FAULT).body())))
 
     def _pump(self) -> None:
-        receive = self._socket.recv_multipart
         for _ in range(DRAIN):
+            if self._socket.closed:
+                return
             try:
-                frames = receive(zmq.NOBLOCK)
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
             self._message(frames)
@@ -144,43 +179,67 @@ class Server:
         handler = self._handlers.get(envelope.op)
         self.open_requests += 1
         if op is None or handler is None:
-            answer = InvalidRequest(f"this worker has no operation {envelope.op!r}", reason="unknown_operation")
-            self.finish(
-                peer, Answer(envelope.id, FAILED, encode(answer.body())), "unknown", answer.code, time.monotonic()
-            )
+            error = InvalidRequest(f"this worker has no operation {envelope.op!r}", reason="unknown_operation")
+            pair = pack_answer(Answer(envelope.id, FAILED, encode(error.body())))
+            self.finish(peer, pair, "unknown", error.code, time.monotonic())
             return
         request = Request(self, peer, envelope, op)
+        if self._draining is not None:
+            request.refuse(drained(op, self._draining))
+        elif request.expired():
+            request.refuse(not_started(op))
+        else:
+            self._handle(handler, request, envelope.body)
+
+    def _handle(self, handler: Handler, request: Request, body: bytes) -> None:
         try:
-            if self._draining is not None:
-                raise self._draining
-            if request.expired():
-                raise not_started(op)
-            handler(request, decode(envelope.body, op.request))
+            handler(request, decode(body, request.op.request))
         except TermalError as error:
             request.refuse(error)
         except Exception as error:  # noqa: BLE001 - the border of the bus: our own fault, answered and logged
-            self._log.error("bus.handler_failed", operation=op.name, requestId=request.trace, error=repr(error))
-            request.refuse(Internal("a fault inside the daemon; its log names it under the request id"))
+            self._log.error("bus.handler_failed", operation=request.op.name, requestId=request.trace, error=repr(error))
+            request.refuse(Internal(_FAULT))
 
     def _flush(self) -> None:
-        if not self._out:
+        if not self._out or self._socket.closed:
             return
         out, self._out = self._out, {}
-        for peer, answers in out.items():
-            for start in range(0, len(answers), PACK):
-                self._send(peer, pack_answers(answers[start : start + PACK]))
+        for peer, pairs in out.items():
+            # In order: nothing overtakes what is held for this caller.
+            rest = pairs if peer in self._held else self._send(peer, pairs)
+            if rest:
+                self._hold(peer, rest)
         self._loop.touched(self._socket)
 
-    def _send(self, peer: bytes, frame: bytes) -> None:
+    def _send(self, peer: bytes, pairs: list[bytes]) -> list[bytes]:
+        """Send to one caller; returns what it does not take at the moment."""
+        sent = 0
         try:
-            self._socket.send_multipart((peer, frame), zmq.NOBLOCK)
+            for count, frame in messages(pairs):
+                self._socket.send_multipart((peer, frame), zmq.NOBLOCK)
+                sent += count
+        except zmq.Again:
+            return pairs[sent:]
         except zmq.ZMQError as error:
-            # The caller is gone, or has not read a thousand messages: it learns it by itself and asks again.
+            # The caller is gone: it learns that by itself and asks again.
             self._log.repeating("bus.reply_dropped", detail=str(error))
+        return []
 
+    def _hold(self, peer: bytes, pairs: list[bytes]) -> None:
+        """A caller that lives and does not read (stopped, or very slow) still gets its answers once it reads."""
+        held = self._held.setdefault(peer, [])
+        held.extend(pairs)
+        if sum(map(len, held)) > HELD_BYTES:
+            self._log.repeating("bus.reply_dropped", detail=f"a caller does not read: {len(held)} replies")
+            del self._held[peer]
+        elif self._retry is None:
+            self._retry = self._loop.later(RETRY_S, self._send_held)
 
-def not_started(op: Operation[Any, Any]) -> Busy:
-    """The answer to a request that surely never started."""
-    if op.kind == "read":
-        return Busy("the deadline passed before the read started", code="no_mutation_attempted")
-    return Busy("the deadline passed before the write started; nothing was written")
+    def _send_held(self) -> None:
+        self._retry = None
+        held, self._held = self._held, {}
+        for peer, pairs in held.items():
+            rest = self._send(peer, pairs)
+            if rest:
+                self._hold(peer, rest)
+        self._loop.touched(self._socket)

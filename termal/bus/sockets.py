@@ -45,6 +45,12 @@ def configure_caller(socket: "zmq.Socket[Any]") -> None:
     socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
 
 
+def settle(socket: "zmq.Socket[Any]") -> None:
+    """Have the socket take notice of connections that came and went. It does so by itself only every few milliseconds:
+    until then a send may go into the pipe of a peer that is gone, or be refused though the new peer is there."""
+    socket.getsockopt(zmq.EVENTS)
+
+
 class RoleLock:
     """An flock on a role's file, taken before the bind; the kernel frees it when the process ends."""
 

@@ -1,6 +1,5 @@
 """Typed bodies: msgspec's codec of the msgpack format, one decoder per type, made once."""
 
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,22 +10,25 @@ T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
 encode = _encoder.encode
-"""Any record of the wire to msgpack bytes."""
+"""Any record of the wire to msgpack bytes. Raises `UNENCODABLE` where the record holds what msgpack cannot say."""
+
+UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError)
+"""What `encode` raises: a value of a foreign type, a number beyond 64 bits, a lone surrogate, endless nesting."""
 
 _json = msgspec.json.Encoder()
 encode_json = _json.encode
 """Any record to compact JSON bytes."""
 
-
-@cache
-def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(kind)
+_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 
 
 def decode(body: bytes, kind: type[T]) -> T:
     """The record in ``body``. Raises `InvalidRequest` where it is none of ``kind``: nothing may happen before that."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
     try:
-        record: T = _decoder(kind).decode(body)
-    except msgspec.MsgspecError as error:
+        record: T = decoder.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidRequest(f"the message does not match {kind.__name__}: {error}", reason="wire_schema") from error
     return record

@@ -4,19 +4,27 @@ What waits for one peer in one pass of a loop travels as one message. Headers ar
 need no schema for them; a body is bytes and is decoded by whoever knows its operation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 
 PROTOCOL = 1
 MAX_MESSAGE_BYTES = 48 << 20
-"""A 16 MiB HTTP body fits, with room for what is packed beside it."""
+"""A 16 MiB HTTP body fits, with room for what is packed beside it. ZeroMQ cuts the connection of a longer message."""
+MAX_BODY_BYTES = MAX_MESSAGE_BYTES - (4 << 10)
+"""The rest is for the longest header."""
 MAX_PACK = 1024
 """Envelopes in one message, at most: a bound for the receiver, far above what one pass collects."""
+PACK = 256
+"""Envelopes that a sender puts into one message."""
+PACK_BYTES = 1 << 20
+"""A message is closed once it holds this much, so that small envelopes never wait behind many large ones."""
 MAX_TEXT_BYTES = 512
 _HEADER_FIELDS = 6
 _REPLY_FIELDS = 3
+_CHARACTER_BYTES = 4
+_FOREVER = float("inf")
 
 OK = 0
 FAILED = 1
@@ -24,6 +32,10 @@ FAILED = 1
 
 class MalformedFrame(ValueError):
     """A message that is not what this protocol version sends. The receiver drops it whole and logs it."""
+
+
+class Unsendable(ValueError):
+    """A body or a text of a header beyond its limit, or a text that is no Unicode: no receiver would take it."""
 
 
 class Envelope(NamedTuple):
@@ -53,16 +65,46 @@ class Event(NamedTuple):
     body: bytes
 
 
+def pack_request(envelope: Envelope) -> bytes:
+    """One pair, for `messages`. Raises `Unsendable`."""
+    number, op, deadline, caller, trace, body = envelope
+    if len(op) + len(caller) + len(trace) > MAX_TEXT_BYTES // _CHARACTER_BYTES:
+        _check_texts(op, caller, trace)
+    return _pair((PROTOCOL, number, op, deadline, caller, trace), body)
+
+
+def pack_answer(answer: Answer) -> bytes:
+    """One pair, for `messages`. Raises `Unsendable`."""
+    return _pair((PROTOCOL, answer.id, answer.status), answer.body)
+
+
+def pack_event(event: Event) -> bytes:
+    """One pair, for `messages`. Raises `Unsendable`."""
+    return _pair((PROTOCOL, event.epoch, event.number), event.body)
+
+
+def messages(pairs: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The pairs as few messages, in order: how many pairs each message carries, and its bytes."""
+    start = size = 0
+    for place, pair in enumerate(pairs):
+        if place > start and (place - start == PACK or size + len(pair) > PACK_BYTES):
+            yield place - start, _array(pairs[start:place])
+            start, size = place, 0
+        size += len(pair)
+    if start < len(pairs):
+        yield len(pairs) - start, _array(pairs[start:])
+
+
 def pack_requests(envelopes: Iterable[Envelope]) -> bytes:
-    return _pack([((PROTOCOL, e.id, e.op, e.deadline, e.caller, e.trace), e.body) for e in envelopes])
+    return _array([pack_request(envelope) for envelope in envelopes])
 
 
 def pack_answers(answers: Iterable[Answer]) -> bytes:
-    return _pack([((PROTOCOL, a.id, a.status), a.body) for a in answers])
+    return _array([pack_answer(answer) for answer in answers])
 
 
 def pack_events(events: Iterable[Event]) -> bytes:
-    return _pack([((PROTOCOL, e.epoch, e.number), e.body) for e in events])
+    return _array([pack_event(event) for event in events])
 
 
 def unpack_requests(frame: bytes) -> list[Envelope]:
@@ -71,14 +113,16 @@ def unpack_requests(frame: bytes) -> list[Envelope]:
     for header, body in _unpack(frame, _HEADER_FIELDS):
         _, number, op, deadline, caller, trace = header
         typed = (
-            isinstance(number, int)
-            and isinstance(op, str)
-            and isinstance(deadline, float)
-            and isinstance(caller, str)
-            and isinstance(trace, str)
+            type(number) is int
+            and type(op) is str
+            and type(deadline) is float
+            and type(caller) is str
+            and type(trace) is str
         )
         if not typed:
             raise MalformedFrame("a request header has a field of the wrong type")
+        if not 0.0 <= deadline < _FOREVER:
+            raise MalformedFrame("a deadline is no time")
         out.append(Envelope(number, op, deadline, caller, trace, body))
     return out
 
@@ -88,7 +132,7 @@ def unpack_answers(frame: bytes) -> list[Answer]:
     out = []
     for header, body in _unpack(frame, _REPLY_FIELDS):
         _, number, status = header
-        if not (isinstance(number, int) and isinstance(status, int)):
+        if not (type(number) is int and type(status) is int):
             raise MalformedFrame("a reply header has a field of the wrong type")
         out.append(Answer(number, status, body))
     return out
@@ -99,15 +143,37 @@ def unpack_events(frame: bytes) -> list[Event]:
     out = []
     for header, body in _unpack(frame, _REPLY_FIELDS):
         _, epoch, number = header
-        if not (isinstance(epoch, str) and isinstance(number, int)):
+        if not (type(epoch) is str and type(number) is int):
             raise MalformedFrame("an event header has a field of the wrong type")
         out.append(Event(epoch, number, body))
     return out
 
 
-def _pack(pairs: list[tuple[tuple[object, ...], bytes]]) -> bytes:
-    packed: bytes = msgpack.packb(pairs, use_bin_type=True)
+# PERF: one packer for all pairs, 0.6 us for each against 1.3 of `msgpack.packb`, which makes a packer and its buffer
+# each time. It runs no Python code while it packs plain values, so the lock of the interpreter covers it.
+_packer = msgpack.Packer(use_bin_type=True)
+
+
+def _pair(header: tuple[object, ...], body: bytes) -> bytes:
+    if len(body) > MAX_BODY_BYTES:
+        raise Unsendable(f"a body of {len(body)} bytes; the limit is {MAX_BODY_BYTES}")
+    try:
+        packed: bytes = _packer.pack((header, body))
+    except UnicodeEncodeError as error:
+        raise Unsendable("a text of a header is no Unicode text") from error
     return packed
+
+
+def _array(pairs: Sequence[bytes]) -> bytes:
+    count = len(pairs)
+    head = bytes((0x90 | count,)) if count < 16 else b"\xdc" + count.to_bytes(2, "big")
+    return b"".join((head, *pairs))
+
+
+def _check_texts(*texts: str) -> None:
+    for text in texts:
+        if len(text.encode(errors="replace")) > MAX_TEXT_BYTES:
+            raise Unsendable(f"a text of a header is longer than {MAX_TEXT_BYTES} bytes")
 
 
 def _unpack(frame: bytes, fields: int) -> list[tuple[tuple[Any, ...], bytes]]:
@@ -130,6 +196,8 @@ def _unpack(frame: bytes, fields: int) -> list[tuple[tuple[Any, ...], bytes]]:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], bytes)):
             raise MalformedFrame("not an array of (header, body) pairs")
         header = pair[0]
-        if not (isinstance(header, tuple) and len(header) == fields and header[0] == PROTOCOL):
-            raise MalformedFrame("a header of another shape or protocol version")
+        if not (isinstance(header, tuple) and len(header) == fields and type(header[0]) is int):
+            raise MalformedFrame("a header of another shape")
+        if header[0] != PROTOCOL:
+            raise MalformedFrame(f"protocol version {header[0]}, this side speaks {PROTOCOL}")
     return list(pairs)

@@ -61,6 +61,7 @@ class Load:
                 text = f"say {person.name} round {number}"
                 self.attempted[person.name].append(text)
                 person.prompt(text, key=f"{person.name}-{number}")
+                # Also a prompt whose turn failed to start is answered for: it is in the transcript.
                 self.acknowledged[person.name].append(text)
                 person.wait_idle(30)
         except BaseException as error:
@@ -131,10 +132,8 @@ def test_a_prompt_acknowledged_before_the_supervisor_is_killed_is_there_after_th
         acknowledged = {name: list(done) for name, done in load.acknowledged.items()}
         daemon.start()
         for person in load.people:
-            with daemon.client() as http:
-                person._http = http
-                transcript = person.transcript()
-                check_transcript(transcript, acknowledged[person.name], load.attempted[person.name])
+            person.reconnect()
+            check_transcript(person.transcript(), acknowledged[person.name], load.attempted[person.name])
         grandchild.close()
     finally:
         load.close()
@@ -167,19 +166,19 @@ def test_all_processes_killed_at_once_leave_what_was_acknowledged(daemon: Daemon
         person.wait_idle()
     person.prompt("say last\nwait 30", key="last")
     victims = daemon.marked()
+    os.kill(daemon.pid, signal.SIGSTOP)
     for process in victims:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    daemon.wait_exit()
+    daemon.kill_supervisor()
     daemon.start()
-    with daemon.client() as http:
-        person._http.close()
-        person._http = http
-        session = person.read()
-        assert session["status"] == "error", "a turn that was cut off ends as an error"
-        assert [m["text"] for m in session["messages"] if m["author"] == "you"][-1] == "say last\nwait 30"
-        person.prompt("say after", key="after")
-        assert answers_of(person.wait_idle()["messages"])[-1] == "after"
+    person.reconnect()
+    session = person.read()
+    assert session["status"] == "error", "a turn that was cut off ends as an error"
+    assert [m["text"] for m in session["messages"] if m["author"] == "you"][-1] == "say last\nwait 30"
+    person.prompt("say after", key="after")
+    assert answers_of(person.wait_idle()["messages"])[-1] == "after"
+    person.close()
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -201,9 +200,12 @@ def test_a_prompt_cut_at_a_named_point_is_there_exactly_once(daemon: Daemon, poi
         ["say warm", *(f"say turn {n}" for n in range(3))],
         ["say warm", *(f"say turn {n}" for n in range(3))],
     )
-    assert answers_of(transcript) == ["warm", "turn 0", "turn 1", "turn 2"], (
-        "a turn that went on is told completely, once"
-    )
+    # A prompt that was stored and never handed to its runtime is answered by the notice of the restart.
+    told = ["cut" if answer.startswith("TermAl restarted") else answer for answer in answers_of(transcript)]
+    expected = ["warm", "turn 0", "turn 1", "turn 2"]
+    assert len(told) == len(expected)
+    assert all(answer in (said, "cut") for answer, said in zip(told, expected, strict=True)), told
+    assert told.count("cut") <= 1
     assert not person.failed_reads
     person.close()
 

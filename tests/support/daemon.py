@@ -204,10 +204,15 @@ class Person:
     def close(self) -> None:
         self._http.close()
 
+    def reconnect(self) -> None:
+        """Use the address of the daemon that runs now."""
+        self._http.close()
+        self._http = self._daemon.client()
+
     def until_answered(
-        self, method: str, path: str, body: dict[str, Any] | None, *, key: str, limit_s: float = 30.0
+        self, method: str, path: str, body: dict[str, Any] | None, *, key: str, limit_s: float = 30.0, refusal: int = 0
     ) -> Any:
-        """The JSON of the first 2xx reply; connection faults, 503 and 504 are repeated with the same key."""
+        """The JSON of the first 2xx reply, None for ``refusal``; lost connections, 503 and 504 are repeated by key."""
         end = time.monotonic() + limit_s
         last = ""
         while time.monotonic() < end:
@@ -219,14 +224,19 @@ class Person:
                 if reply.is_success:
                     return reply.json()
                 last = f"{reply.status_code} {reply.text[:300]}"
+                if reply.status_code == refusal:
+                    return None
                 if reply.status_code not in (503, 504):
                     raise AssertionError(f"{method} {path}: {last}")
             self.repeats += 1
             time.sleep(0.02)
         raise AssertionError(f"{method} {path} had no answer in {limit_s} s: {last}")
 
-    def prompt(self, text: str, key: str) -> None:
-        self.until_answered("POST", f"/api/sessions/{self.session_id}/messages", {"text": text}, key=key)
+    def prompt(self, text: str, key: str) -> bool:
+        """True when it was acknowledged; False when the answer says that its turn failed to start (500): the prompt is
+        in the transcript, and nobody works on it."""
+        path = f"/api/sessions/{self.session_id}/messages"
+        return self.until_answered("POST", path, {"text": text}, key=key, refusal=500) is not None
 
     def read(self, tail: int = 64) -> dict[str, Any]:
         """The session with its newest messages. Only a lost connection (a killed gateway) is repeated."""

@@ -1,7 +1,7 @@
 """The one interface behind which every agent sits. An adapter knows no bus, no storage and no session but its own."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -57,3 +57,14 @@ class Adapter(Protocol):
         """Take over changed settings; False: the process must be replaced before the next turn."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class HoldsBack(Protocol):
+    """What an adapter may offer besides: reading its agent more slowly than the agent writes.
+
+    Called when too much of the running turn waits for its confirmation, and again when it does not any more. An agent
+    whose library must be read without stopping leaves it out.
+    """
+
+    def hold_back(self, held: bool) -> None: ...

@@ -1,0 +1,78 @@
+"""What the commands print and how they end. Text of agents and sessions is data: it reaches no terminal unfiltered."""
+
+import re
+import sys
+from typing import Annotated, Any, NoReturn
+
+import msgspec
+import typer
+
+EXIT_FAILED = 1
+"""The daemon answered with an error, or a check failed."""
+EXIT_UNAVAILABLE = 69
+"""No daemon answers."""
+PIPE_COLUMNS = 160
+"""Width of tables that go to no terminal: nobody there can widen a window."""
+
+Home = Annotated[
+    str | None,
+    typer.Option("--home", metavar="DIR", help="Data directory of the daemon (else TERMAL_HOME, ~/.termal)."),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url", metavar="URL", help="Address of the daemon (else TERMAL_BASE_URL, or what --home says)."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script instead of text.")]
+
+Session = Annotated[
+    str, typer.Argument(metavar="SESSION", help="Id of the session, as `termal sessions list` shows it.")
+]
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def command_app() -> typer.Typer:
+    """What a command's module hangs its function on."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False)
+
+
+def printable(text: str) -> str:
+    """``text`` without what a terminal would obey: escape sequences lose their ESC, line ends and tabs stay."""
+    return _CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def say(text: str = "", *, end: str = "\n") -> None:
+    """Print text from wherever, filtered, at once."""
+    sys.stdout.write(printable(text) + end)
+    sys.stdout.flush()
+
+
+def say_json(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def say_json_line(value: Any) -> None:
+    """One line of JSON, at once: for streams."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def complain(message: str, *notes: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(printable(f"termal: {message}" + (f" ({', '.join(notes)})" if notes else "")) + "\n")
+
+
+def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
+    """End the command with one line on stderr."""
+    complain(message)
+    raise typer.Exit(code)
+
+
+def table_console() -> Any:
+    """A rich console for stdout that reads no markup and cuts nothing off in a pipe."""
+    from rich.console import Console  # noqa: PLC0415 - rich costs start-up time that most commands do not need
+
+    terminal = sys.stdout.isatty()
+    return Console(width=None if terminal else PIPE_COLUMNS, markup=False, highlight=False, emoji=False)

@@ -1,0 +1,64 @@
+"""``python -m termal.gateway``: started by the supervisor with its launch, a control socket and a listening socket."""
+
+import faulthandler
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from termal.config import ConfigRefused, read_config
+from termal.home import Home
+from termal.log import Log
+from termal.procs.death import tie_to_parent
+from termal.wire.control import EXIT_OK, EXIT_USAGE, Refused, encode_line
+from termal.wire.launch import Launch
+
+_MEANT_FOR_OTHERS = (
+    "GUNICORN_CMD_ARGS",
+    "GUNICORN_FD",
+    "GUNICORN_PID",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "NOTIFY_SOCKET",
+    "WEB_CONCURRENCY",
+)
+"""gunicorn would take its settings, its sockets or its service manager from these."""
+
+
+def main() -> int:
+    """The exit code: 0 after a stop, 64 for a configuration that cannot be used, else what ended the arbiter."""
+    try:
+        launch = Launch.from_environment(os.environ)
+    except (KeyError, msgspec.MsgspecError):
+        sys.stderr.write("this program is a part of TermAl and is started by it: run `termal serve`\n")
+        return EXIT_USAGE
+    faulthandler.enable()
+    tie_to_parent(launch.control_fd, launch.portable)
+    home = Home(Path(launch.home))
+    log = Log("gateway-arbiter", home.log("gateway-arbiter"))
+    if launch.listen_fd is None:
+        return _refuse(launch, log, "the gateway was started without its listening socket")
+    try:
+        read_config(home.config)
+    except ConfigRefused as error:
+        return _refuse(launch, log, str(error))
+    for name in _MEANT_FOR_OTHERS:
+        os.environ.pop(name, None)
+    # gunicorn looks at its working directory as soon as it is imported; ours may have been removed.
+    os.chdir(home.root)
+    from termal.gateway.arbiter import GatewayApplication  # noqa: PLC0415
+
+    log.info("gateway.started", start=launch.start)
+    GatewayApplication(launch, log).run()
+    return EXIT_OK
+
+
+def _refuse(launch: Launch, log: Log, message: str) -> int:
+    log.error("gateway.refused", error=message)
+    os.write(launch.control_fd, encode_line(Refused(message)) + b"\n")
+    return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""The Falcon application: its routes, its life, and the one place where an error becomes a reply."""
+
+from typing import Any
+
+import falcon
+import falcon.asgi
+from falcon.asgi import Request, Response
+
+from termal.gateway.census import Census
+from termal.gateway.context import Gateway
+from termal.gateway.door import Door
+from termal.gateway.events import Events
+from termal.gateway.guards import Guards
+from termal.gateway.health import Health
+from termal.gateway.metrics import Metrics
+from termal.gateway.refusal import JSON, MethodNotAllowed, error_headers, error_json
+from termal.gateway.route import Segment, visit_of
+from termal.gateway.sessions import Approval, History, Kill, Messages, QueuedPrompt, Session, Sessions, Stop
+from termal.gateway.state import State
+from termal.gateway.status import Status
+from termal.wire.errors import InvalidRequest, NotFound, TermalError
+
+_SESSION = "/api/sessions/{session_id:segment}"
+
+
+def make_app(gateway: Gateway) -> Door:
+    """The whole application; it opens its links to the workers when the server starts it."""
+    census = Census(gateway)
+    middleware: list[Any] = [_Life(gateway, census), _Routes()]
+    app: falcon.asgi.App[Request, Response] = falcon.asgi.App(middleware=middleware)
+    app.router_options.converters["segment"] = Segment
+    app.req_options.keep_blank_qs_values = True
+    app.add_error_handler(Exception, _failed)
+    app.add_error_handler(falcon.HTTPError, _framework_error)
+    app.add_error_handler(TermalError, _refused)
+    for path, resource in _routes(gateway, census).items():
+        app.add_route(path, resource)
+    guards = Guards(gateway.launch.host, gateway.launch.port)
+    return Door(app, guards, gateway.meters, gateway.stats, gateway.log)
+
+
+def _routes(gateway: Gateway, census: Census) -> dict[str, Any]:
+    return {
+        "/api/health": Health(gateway, census),
+        "/api/status": Status(census),
+        "/metrics": Metrics(gateway, census),
+        "/api/state": State(gateway),
+        "/api/events": Events(gateway),
+        "/api/sessions": Sessions(gateway),
+        _SESSION: Session(gateway),
+        f"{_SESSION}/history": History(gateway),
+        f"{_SESSION}/messages": Messages(gateway),
+        f"{_SESSION}/queued-prompts/{{prompt_id:segment}}/cancel": QueuedPrompt(gateway),
+        f"{_SESSION}/stop": Stop(gateway),
+        f"{_SESSION}/kill": Kill(gateway),
+        f"{_SESSION}/approvals/{{message_id:segment}}": Approval(gateway),
+    }
+
+
+class _Life:
+    """Start and end of the application within its server."""
+
+    def __init__(self, gateway: Gateway, census: Census) -> None:
+        self._gateway = gateway
+        self._census = census
+
+    async def process_startup(self, scope: dict[str, Any], event: dict[str, Any]) -> None:
+        self._gateway.open()
+        self._gateway.client("state").on_down.append(self._census.forget_instance)
+
+    async def process_shutdown(self, scope: dict[str, Any], event: dict[str, Any]) -> None:
+        self._gateway.close()
+
+
+class _Routes:
+    """Tells the visit which route it took, for figures and logs."""
+
+    async def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, Any]) -> None:
+        visit_of(req).route = (req.uri_template or "none").replace(":segment", "")
+
+
+async def _failed(req: Request, resp: Response, error: Exception, params: dict[str, Any]) -> None:
+    _reply(req, resp, visit_of(req).failed(error))
+
+
+async def _refused(req: Request, resp: Response, error: TermalError, params: dict[str, Any]) -> None:
+    _reply(req, resp, error)
+
+
+async def _framework_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, Any]) -> None:
+    if isinstance(error, falcon.HTTPNotFound):
+        _reply(req, resp, NotFound("there is nothing at this path", reason="unknown_path"))
+    elif isinstance(error, falcon.HTTPMethodNotAllowed):
+        allowed = dict(error.headers or {}).get("Allow", "")
+        _reply(req, resp, MethodNotAllowed(f"this path does not answer {req.method}", allowed))
+    else:
+        _reply(req, resp, InvalidRequest(error.title))
+
+
+def _reply(req: Request, resp: Response, error: TermalError) -> None:
+    visit = visit_of(req)
+    visit.refused(error)
+    resp.status_code = error.status
+    resp.content_type = JSON
+    # What a resource had begun to set up for its own reply goes no further.
+    resp.stream, resp.text, resp.media = None, None, None
+    resp.data = error_json(error, visit.request_id)
+    for name, value in error_headers(error).items():
+        resp.set_header(name, value)

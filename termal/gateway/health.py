@@ -1,0 +1,32 @@
+"""``GET /api/health``: one small answer for scripts and load balancers; 503 while nothing can be read or written."""
+
+from falcon.asgi import Request, Response
+
+import termal
+from termal.gateway.census import Census
+from termal.gateway.context import Gateway
+from termal.gateway.reply import send_json
+from termal.gateway.report import judge, read_report
+from termal.gateway.route import trace_of
+from termal.wire.codec import encode_json
+
+
+class Health:
+    def __init__(self, gateway: Gateway, census: Census) -> None:
+        self._gateway = gateway
+        self._census = census
+
+    async def on_get(self, req: Request, resp: Response) -> None:
+        report = read_report(self._gateway.home)
+        verdict = judge(report, self._gateway.is_up)
+        alive = verdict.state != "down"
+        body = {
+            "ok": alive,
+            "state": verdict.state,
+            "version": report.version if report is not None else termal.__version__,
+            "serverInstanceId": await self._census.instance_id(trace_of(req)),
+            "workers": {row.name: row.state for row in report.processes} if report is not None else {},
+        }
+        if verdict.reason is not None:
+            body["reason"] = verdict.reason
+        await send_json(req, resp, encode_json(body), 200 if alive else 503)

@@ -1,0 +1,137 @@
+"""Sessions: create, read, prompt, queue, stop, kill, answer. Every reply is made by state and passed on unread."""
+
+from typing import TypeVar
+
+from falcon.asgi import Request, Response
+
+from termal.gateway.bodies import DecisionBody, PromptBody, SessionBody, read_body
+from termal.gateway.context import Gateway
+from termal.gateway.images import decode_images
+from termal.gateway.query import Query
+from termal.gateway.reply import send_json
+from termal.gateway.route import key_of, trace_of
+from termal.model.session import BUILT_IN_AGENTS
+from termal.wire.errors import Unprocessable
+from termal.wire.operations import (
+    APPROVAL_ANSWER,
+    PROMPT_CANCEL,
+    PROMPT_SEND,
+    SESSION_CREATE,
+    SESSION_HISTORY,
+    SESSION_KILL,
+    SESSION_READ,
+    SESSION_STOP,
+    AnswerApproval,
+    CancelPrompt,
+    CreateSession,
+    OneSession,
+    Operation,
+    ReadHistory,
+    ReadSession,
+    SendPrompt,
+)
+from termal.wire.turns import JsonReply
+
+PAGE = 64
+"""Messages of one reply at most, whether tail or page."""
+TAIL = 20
+
+RequestT = TypeVar("RequestT")
+
+
+class _Resource:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def _forward(
+        self,
+        req: Request,
+        resp: Response,
+        op: Operation[RequestT, JsonReply],
+        request: RequestT,
+        status: int = 200,
+    ) -> None:
+        reply = await self._gateway.ask("state", op, request, trace=trace_of(req))
+        await send_json(req, resp, reply.json, status)
+
+
+class Sessions(_Resource):
+    async def on_post(self, req: Request, resp: Response) -> None:
+        key = key_of(req)
+        body = await read_body(req, SessionBody)
+        if body.agent not in BUILT_IN_AGENTS and body.agent not in self._gateway.config.agents:
+            raise Unprocessable(f"there is no agent {body.agent!r}", reason="unknown_agent")
+        request = CreateSession(
+            key=key,
+            agent=body.agent,
+            name=body.name,
+            workdir=body.workdir,
+            project_id=body.project_id,
+            model=body.model,
+            settings=body.settings(),
+        )
+        await self._forward(req, resp, SESSION_CREATE, request, 201)
+
+
+class Session(_Resource):
+    async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
+        tail = Query(req, "session").number("tail", 1, PAGE)
+        await self._forward(req, resp, SESSION_READ, ReadSession(session_id, TAIL if tail is None else tail))
+
+
+class History(_Resource):
+    async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
+        query = Query(req, "history")
+        limit = query.number("limit", 1, PAGE)
+        before, after = query.words("before"), query.words("after")
+        around = query.number("around", 0)
+        start = query.one("from")
+        if start not in (None, "start"):
+            raise query.refusal("from can only be start")
+        if sum(selector is not None for selector in (before, after, around, start)) > 1:
+            raise query.refusal("there is more than one of before, after, around and from")
+        request = ReadHistory(
+            session_id=session_id,
+            before=before,
+            after=after,
+            around=around,
+            from_start=start is not None,
+            limit=PAGE if limit is None else limit,
+        )
+        await self._forward(req, resp, SESSION_HISTORY, request)
+
+
+class Messages(_Resource):
+    async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
+        key = key_of(req)
+        body = await read_body(req, PromptBody)
+        request = SendPrompt(
+            key=key,
+            session_id=session_id,
+            text=body.text,
+            expanded_text=body.expanded_text,
+            attachments=await decode_images(body.attachments or []),
+            source_session_id=body.source_session_id,
+        )
+        await self._forward(req, resp, PROMPT_SEND, request, 202)
+
+
+class QueuedPrompt(_Resource):
+    async def on_post(self, req: Request, resp: Response, session_id: str, prompt_id: str) -> None:
+        await self._forward(req, resp, PROMPT_CANCEL, CancelPrompt(session_id, prompt_id))
+
+
+class Stop(_Resource):
+    async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
+        await self._forward(req, resp, SESSION_STOP, OneSession(session_id))
+
+
+class Kill(_Resource):
+    async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
+        await self._forward(req, resp, SESSION_KILL, OneSession(session_id))
+
+
+class Approval(_Resource):
+    async def on_post(self, req: Request, resp: Response, session_id: str, message_id: str) -> None:
+        body = await read_body(req, DecisionBody)
+        await self._forward(req, resp, APPROVAL_ANSWER, AnswerApproval(session_id, message_id, body.decision))

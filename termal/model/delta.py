@@ -1,0 +1,63 @@
+"""The deltas of the event stream: one object each, with the revision of its commit. Indexes and counts are global."""
+
+from msgspec import UNSET, UnsetType
+
+from termal.model.message import CommandStatus, Message, Record
+from termal.model.session import Session, SessionStatus
+
+
+class Delta(Record, frozen=True, tag_field="type"):
+    revision: int
+    session_id: str
+
+
+class SessionCreated(Delta, frozen=True, tag="sessionCreated"):
+    session: Session
+
+
+class SessionSummaryUpdated(Delta, frozen=True, tag="sessionSummaryUpdated"):
+    session: Session
+    session_mutation_stamp: int
+
+
+class MessageDelta(Delta, frozen=True):
+    """Base of the deltas about one message; values are those after the change."""
+
+    message_id: str
+    message_index: int
+    message_count: int
+    session_mutation_stamp: int
+
+
+class MessageAdded(MessageDelta, frozen=True, tag="messageAdded"):
+    message: Message
+    preview: str
+    status: SessionStatus
+
+
+class MessageUpdated(MessageDelta, frozen=True, tag="messageUpdated"):
+    message: Message
+    preview: str
+    status: SessionStatus
+
+
+class TextDelta(MessageDelta, frozen=True, tag="textDelta"):
+    """``text_start_byte``: the UTF-8 length of the message's text before this piece."""
+
+    delta: str
+    text_start_byte: int
+    preview: str | UnsetType = UNSET
+
+
+class TextReplace(MessageDelta, frozen=True, tag="textReplace"):
+    text: str
+    preview: str | UnsetType = UNSET
+
+
+class CommandUpdate(MessageDelta, frozen=True, tag="commandUpdate"):
+    command: str
+    output: str
+    status: CommandStatus
+    preview: str
+    command_language: str | UnsetType = UNSET
+    output_language: str | UnsetType = UNSET

@@ -1,0 +1,66 @@
+"""Fixed sentences that people read in previews and transcripts. Clients never branch on them."""
+
+READY = "Ready"
+WAITING = "Waiting"
+DONE = "Done"
+STOPPED = "Stopped by the user."
+FAILED_PREFIX = "Turn failed: "
+ERROR_PREFIX = "Error: "
+EXPIRED = "Expired"
+CANCELED = "Canceled"
+
+NEEDS_APPROVAL = "Needs approval"
+NEEDS_INPUT = "Needs input"
+NEEDS_MCP_INPUT = "Needs MCP input"
+NEEDS_CODEX_ANSWER = "Needs a Codex answer"
+
+_TURN_CUT = "TermAl restarted during this turn; its last answer may be cut off. Send a prompt to go on."
+_REQUEST_EXPIRED = (
+    "TermAl restarted while a request was open; that request has expired. Send a prompt to go on."
+)
+_DECISIONS = {
+    "accepted": "Approved",
+    "acceptedForSession": "Approved for this session",
+    "rejected": "Rejected",
+    "interrupted": EXPIRED,
+    "canceled": CANCELED,
+    "pending": NEEDS_APPROVAL,
+}
+
+
+def restart_notice(*, request_open: bool, queued: int) -> str:
+    """What a transcript says of a turn that a restart cut off; ``queued`` prompts are still saved."""
+    text = _REQUEST_EXPIRED if request_open else _TURN_CUT
+    if queued == 1:
+        return text + " One queued prompt is kept."
+    if queued > 1:
+        return f"{text} {queued} queued prompts are kept."
+    return text
+
+
+def decided(decision: str, agent: str, *, goes_on: bool) -> str:
+    """The preview after a request was settled; ``goes_on``: the turn continues."""
+    word = _DECISIONS[decision]
+    return f"{word}, {agent} continues" if goes_on else word
+
+
+def exited(agent: str) -> str:
+    """Why a turn failed whose process ended without saying more."""
+    return f"the {agent} process ended before the turn did"
+
+
+def agents_line(running: int, done: int, failed: int) -> str:
+    """``2 agents running``; ``3 agents done, 1 failed``."""
+    if running:
+        return f"{running} {_agents(running)} running"
+    total = done + failed
+    line = f"{total} {_agents(total)} done"
+    return f"{line}, {failed} failed" if failed else line
+
+
+def images_line(count: int) -> str:
+    return "1 image attached" if count == 1 else f"{count} images attached"
+
+
+def _agents(count: int) -> str:
+    return "agent" if count == 1 else "agents"

@@ -1,0 +1,61 @@
+"""Loops of the bus on their own threads, and workers in their own processes; all ended after each test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.bus import LOOPS, BusThread
+from tests.support.bus_server import WorkerProcess
+from tests.support.state_worker import StateWorker
+
+MakeBus = Callable[[str], BusThread]
+Spawn = Callable[..., WorkerProcess]
+
+
+@pytest.fixture
+def make_bus(run_dir: Path) -> Iterator[MakeBus]:
+    """Makes a loop of a kind (``poll``, ``asyncio``, ``uvloop``) on its own thread."""
+    made: list[BusThread] = []
+
+    def make(kind: str) -> BusThread:
+        made.append(BusThread(kind, run_dir))
+        return made[-1]
+
+    yield make
+    for bus in reversed(made):
+        bus.close()
+
+
+@pytest.fixture(params=LOOPS)
+def bus(request: pytest.FixtureRequest, make_bus: MakeBus) -> BusThread:
+    """A loop on its own thread, once of each kind."""
+    return make_bus(request.param)
+
+
+@pytest.fixture
+def peer(make_bus: MakeBus) -> BusThread:
+    """A second loop, for the other side of what is tested."""
+    return make_bus("poll")
+
+
+@pytest.fixture
+def spawn(run_dir: Path) -> Iterator[Spawn]:
+    """Starts `tests.support.bus_server` for a role."""
+    started: list[WorkerProcess] = []
+
+    def start(role: str, mode: str = "answer") -> WorkerProcess:
+        started.append(WorkerProcess(run_dir, role, mode))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.close()
+
+
+@pytest.fixture
+def state(home_dir: Path, run_dir: Path) -> Iterator[StateWorker]:
+    """The `state` worker over a data directory of its own; the test starts it."""
+    worker = StateWorker(home_dir, run_dir)
+    yield worker
+    worker.close()

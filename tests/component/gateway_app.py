@@ -1,0 +1,132 @@
+"""The gateway's application in this process, with real sockets to fake workers, driven by Falcon's conductor."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from falcon.testing import ASGIConductor, Result, StreamedResult
+
+from termal.config import Config
+from termal.gateway.app import make_app
+from termal.gateway.context import Gateway
+from termal.home import find_home, prepare
+from termal.log import Log
+from termal.wire.launch import Launch
+from tests.support.fake_state import FakeCoordination, FakeState
+
+PORT = 8787
+LIMIT_S = 5.0
+
+
+class App:
+    """A gateway that serves, its fake state, and the ways to ask it."""
+
+    def __init__(self, gateway: Gateway, conductor: ASGIConductor, state: FakeState) -> None:
+        self.gateway = gateway
+        self.state = state
+        self._conductor = conductor
+
+    async def request(self, method: str, path: str, json: Any = None, **more: Any) -> Result:
+        headers = dict(more.pop("headers", {}))
+        body = more.pop("body", None if json is None else msgspec.json.encode(json))
+        if body is not None:
+            headers.setdefault("Content-Type", "application/json")
+        more.setdefault("host", "127.0.0.1")
+        return await self._conductor.simulate_request(method, path, port=PORT, headers=headers, body=body, **more)
+
+    async def get(self, path: str, **more: Any) -> Result:
+        return await self.request("GET", path, **more)
+
+    async def post(self, path: str, json: Any = None, **more: Any) -> Result:
+        return await self.request("POST", path, json, **more)
+
+    def stream(self) -> "AbstractAsyncContextManager[StreamedResult]":
+        opened: AbstractAsyncContextManager[StreamedResult] = self._conductor.simulate_get_stream(
+            "/api/events", host="127.0.0.1", port=PORT
+        )
+        return opened
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        await until(condition, what)
+
+
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Let the loop run until ``condition`` holds, at most five seconds."""
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for: {what}"
+        await asyncio.sleep(0.005)
+
+
+class Reader:
+    """The events of one stream, as they come."""
+
+    def __init__(self, opened: StreamedResult) -> None:
+        self._opened = opened
+        self.text = ""
+
+    async def read(self) -> None:
+        self.text += (await self._opened.stream.read()).decode()
+
+    @property
+    def events(self) -> list[tuple[str, Any]]:
+        """Name and decoded data of each."""
+        found = []
+        for block in self.text.split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
+            if "event" in fields:
+                found.append((fields["event"], msgspec.json.decode(fields["data"])))
+        return found
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.events]
+
+    @property
+    def revisions(self) -> list[int]:
+        return [data["revision"] for _, data in self.events if isinstance(data, dict)]
+
+    async def wait_for(self, count: int) -> list[tuple[str, Any]]:
+        """The events, as soon as there are ``count``."""
+        end = time.monotonic() + LIMIT_S
+        while len(self.events) < count:
+            assert time.monotonic() < end, f"waited in vain for event {count}: {self.text[-400:]}"
+            await asyncio.sleep(0.005)
+            await self.read()
+        return self.events
+
+
+Scenario = Callable[[App], Awaitable[None]]
+
+
+def serve(run_dir: Path, scenario: Scenario, *, config: Config | None = None, state: FakeState | None = None) -> None:
+    """Run ``scenario`` against a gateway that has found its state and coordination."""
+    home = find_home(str(run_dir / "home"))
+    prepare(home)
+    launch = Launch(
+        name="gateway",
+        home=str(home.root),
+        run_dir=str(run_dir),
+        control_fd=-1,
+        start="boot",
+        mark=home.mark,
+        port=PORT,
+    )
+
+    async def body(running: FakeState) -> None:
+        gateway = Gateway(launch, config or Config(), Log("gateway", home.log("gateway")))
+        try:
+            async with ASGIConductor(make_app(gateway)) as conductor:
+                await until(lambda: gateway.is_up("state") and gateway.is_up("coordination"), "the workers")
+                await scenario(App(gateway, conductor, running))
+        finally:
+            # After a failure the conductor does not shut its application down.
+            gateway.close()
+            gateway.log.close()
+
+    with (state or FakeState(run_dir)) as running, FakeCoordination(run_dir):
+        asyncio.run(body(running))

@@ -1,0 +1,198 @@
+"""A runtime worker for tests of `state`: takes turns on a real bus socket, reports the events that a test gives it."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from termal.bus.client import Client
+from termal.bus.loop import PollLoop
+from termal.bus.server import Handler, Request, Server
+from termal.log import Log
+from termal.wire.errors import Conflict, TermalError
+from termal.wire.operations import (
+    TURN_REPORT,
+    AnswerInteraction,
+    CloseSessions,
+    StartTurn,
+    StopTurn,
+    TurnTaken,
+)
+from termal.wire.turns import Anything, AnyTurnEvent, Held, HeldTurn, TurnConfirmed, TurnEnded, TurnReport
+from tests.support.waiting import wait_until
+
+T = TypeVar("T")
+
+
+class FakeTurn:
+    """One taken turn: what was asked, what was reported so far, what `state` confirmed."""
+
+    def __init__(self, start: StartTurn) -> None:
+        self.start = start
+        self.events: list[AnyTurnEvent] = []
+        self.confirmed = 0
+        self.known = True
+
+    @property
+    def id(self) -> str:
+        return self.start.turn_id
+
+
+class FakeRuntime:
+    """Its own thread and loop. ``refuse``: the next turns are refused with this error. ``stop_error``: so are stops.
+
+    ``hold_stops`` and ``hold_starts``: stops and starts are answered by `release`.
+    """
+
+    def __init__(self, run_dir: Path, name: str = "runtime-acp") -> None:
+        self.name = name
+        self.run_dir = run_dir
+        self.turns: list[FakeTurn] = []
+        self.stops: list[StopTurn] = []
+        self.answers: list[AnswerInteraction] = []
+        self.closed: list[str] = []
+        self.refuse: TermalError | None = None
+        self.stop_error: TermalError | None = None
+        self.answer_error: TermalError | None = None
+        self.hold_stops = False
+        self.hold_starts = False
+        self._held: list[Callable[[], None]] = []
+        self._loop = PollLoop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(5)
+
+    # ------------------------------------------------------------- the test's side
+
+    def turn(self, index: int) -> FakeTurn:
+        """The ``index``-th turn that was taken, waited for."""
+        wait_until(lambda: len(self.turns) > index, f"turn {index} to be started")
+        return self.turns[index]
+
+    def report(self, turn: FakeTurn, *events: AnyTurnEvent, wait: bool = True) -> None:
+        """Report ``events`` after those before; wait until `state` confirmed them all."""
+
+        def send() -> None:
+            first = len(turn.events) + 1
+            turn.events += events
+            self._send(turn, first, list(events))
+
+        self.on_loop(send)
+        if wait:
+            self.wait_confirmed(turn)
+
+    def wait_confirmed(self, turn: FakeTurn) -> None:
+        wait_until(
+            lambda: turn.confirmed >= len(turn.events) or not turn.known, f"{len(turn.events)} events to be confirmed"
+        )
+
+    def send_again(
+        self, turn: FakeTurn, first: int, events: Sequence[AnyTurnEvent], turn_id: str | None = None
+    ) -> None:
+        """Report ``events`` under given numbers, whatever was reported before."""
+        self.on_loop(lambda: self._send(turn, first, list(events), turn_id))
+
+    def end(self, turn: FakeTurn, outcome: Any = "completed", detail: str = "", *, wait: bool = True) -> None:
+        self.report(turn, TurnEnded(outcome, detail), wait=wait)
+
+    def release(self) -> None:
+        """Answer what was held."""
+
+        def run() -> None:
+            held, self._held = self._held, []
+            for answer in held:
+                answer()
+
+        self.on_loop(run)
+
+    def on_loop(self, call: Callable[[], None]) -> None:
+        done = threading.Event()
+
+        def run() -> None:
+            call()
+            done.set()
+
+        self._loop.threadsafe(run)
+        assert done.wait(5)
+
+    def close(self) -> None:
+        self._loop.threadsafe(self._loop.stop)
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+
+    # ------------------------------------------------------------------- its thread
+
+    def _run(self) -> None:
+        handlers: dict[str, Handler] = {
+            "turn.start": self._start,
+            "turn.stop": self._stop,
+            "turn.held": self._turn_held,
+            "sessions.close": self._close_sessions,
+            "interaction.answer": self._answer,
+        }
+        server = Server(self._loop, self.run_dir, self.name, handlers, log=Log(self.name))
+        self._client = Client(self._loop, self.run_dir, "state", self.name)
+        self._ready.set()
+        self._loop.run()
+        self._client.close()
+        server.close()
+        self._loop.close()
+
+    def _start(self, request: Request, body: StartTurn) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+
+        def take() -> None:
+            self.turns.append(FakeTurn(body))
+            request.reply(TurnTaken("fake"))
+
+        self._now_or_held(self.hold_starts, take)
+
+    def _stop(self, request: Request, body: StopTurn) -> None:
+        self.stops.append(body)
+
+        def answer() -> None:
+            if self.stop_error is not None:
+                request.refuse(self.stop_error)
+            else:
+                request.reply(Anything())
+
+        self._now_or_held(self.hold_stops, answer)
+
+    def _turn_held(self, request: Request, _: Anything) -> None:
+        held = [
+            HeldTurn(turn.start.spec.session_id, turn.id, len(turn.events))
+            for turn in self.turns
+            if turn.known
+            and not (turn.events and isinstance(turn.events[-1], TurnEnded) and turn.confirmed == len(turn.events))
+        ]
+        request.reply(Held("fake", held))
+
+    def _close_sessions(self, request: Request, body: CloseSessions) -> None:
+        self.closed += body.session_ids
+        request.reply(Anything())
+
+    def _answer(self, request: Request, body: AnswerInteraction) -> None:
+        if self.answer_error is not None:
+            raise self.answer_error
+        if body.request == "gone":
+            raise Conflict("no longer open")
+        self.answers.append(body)
+        request.reply(Anything())
+
+    def _now_or_held(self, hold: bool, answer: Callable[[], None]) -> None:
+        if hold:
+            self._held.append(answer)
+        else:
+            answer()
+
+    def _send(self, turn: FakeTurn, first: int, events: list[AnyTurnEvent], turn_id: str | None = None) -> None:
+        report = TurnReport("fake", turn.start.spec.session_id, turn_id or turn.id, first, events)
+
+        def done(reply: TurnConfirmed | None, error: TermalError | None) -> None:
+            if reply is not None:
+                turn.known = reply.known
+                turn.confirmed = max(turn.confirmed, reply.through)
+
+        self._client.call(TURN_REPORT, report, done)

@@ -1,0 +1,153 @@
+"""``python -m workers.runtime acp|claude``: the process that talks to coding agents. Asyncio, one loop, one thread."""
+
+import asyncio
+import faulthandler
+import os
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from termal.bus.aio import AioLoop
+from termal.bus.client import Client
+from termal.bus.server import Server
+from termal.config import Config, ConfigRefused, read_config
+from termal.home import find_home
+from termal.log import Log
+from termal.model.ids import new_instance_id
+from termal.procs.death import tie_to_parent, worker_signals
+from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Stop
+from termal.wire.errors import Busy
+from termal.wire.launch import Launch
+from termal.worker.control import Control
+from termal.worker.stats import Stats
+from workers.runtime.agents import Agents
+from workers.runtime.place import Place
+from workers.runtime.reporter import Link
+from workers.runtime.service import Service
+
+KINDS = ("acp", "claude")
+_CLOSE_SHARE = 0.3
+"""Of the time for a stop, so much is kept for ending the agents' processes."""
+_MARGIN_S = 0.2
+STOPPING = Busy("the daemon is stopping; nothing was started", reason="stopping")
+
+
+class Worker:
+    """Made while the loop runs. `ended` is set when a stop was ordered and carried out."""
+
+    def __init__(self, launch: Launch, config: Config, log: Log) -> None:
+        self.ended = asyncio.Event()
+        self._launch = launch
+        self._log = log
+        self._stats = Stats()
+        self._loop = AioLoop()
+        self._deadline_s: float | None = None
+        self._draining: asyncio.Task[None] | None = None
+        self.control = Control(self._loop, launch.control_fd, on_stop=self._stop, on_reload=self._reload)
+        self._state = Client(self._loop, launch.run_dir, "state", launch.name)
+        self._agents = Agents(Place(config, dict(os.environ), launch.mark, Path(launch.run_dir), launch.portable), log)
+        link = Link(self._loop, self._state, f"{launch.name}/{new_instance_id()}", log)
+        self._service = Service(link, self._agents.make, self._stats, log)
+        self._server = Server(
+            self._loop, launch.run_dir, launch.name, self._service.handlers, log=log, stats=self._stats
+        )
+
+    def serve(self) -> None:
+        self.control.ready()
+        self.control.boot_done()
+        self.control.beat_with(self._stats, self._depth, self._facts)
+        self._log.info("worker.ready", start=self._launch.start)
+
+    def close(self) -> None:
+        self._server.close()
+        self._state.close()
+        self._loop.close()
+
+    def _depth(self) -> int:
+        return self._server.open_requests
+
+    def _facts(self) -> dict[str, int | float | str | None]:
+        return {"runningTurns": self._service.running_turns, "heldTurns": self._service.held_turns}
+
+    def _reload(self) -> None:
+        try:
+            config = read_config(find_home(self._launch.home).config)
+        except ConfigRefused as error:
+            # The old configuration stays: a running daemon does not end for a slip of the pen.
+            self._log.warning("config.refused", error=str(error))
+            return
+        self._agents.place = msgspec.structs.replace(self._agents.place, config=config)
+        self._log.info("config.reloaded")
+
+    def _stop(self, order: Stop) -> None:
+        self._deadline_s = order.deadline
+        if self._draining is None:
+            self._server.drain(STOPPING)
+            self._draining = asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        """Interrupt the turns, have their ends confirmed, end the agents; what time does not allow their shims do."""
+        self._log.info("worker.draining", turns=self._service.running_turns)
+        assert self._deadline_s is not None
+        left_s = self._deadline_s - time.monotonic()
+        try:
+            async with asyncio.timeout(left_s * (1.0 - _CLOSE_SHARE)):
+                await self._service.interrupt_all()
+                await self._service.all_confirmed()
+        except TimeoutError:
+            self._log.warning("worker.unconfirmed", turns=self._service.held_turns)
+        try:
+            async with asyncio.timeout_at(self._deadline_s - _MARGIN_S):
+                await self._service.close_all()
+        except TimeoutError:
+            self._log.warning("worker.cut_off")
+        self.ended.set()
+
+
+async def serve(launch: Launch, config: Config, log: Log) -> None:
+    worker = Worker(launch, config, log)
+    worker.serve()
+    try:
+        await worker.ended.wait()
+    finally:
+        worker.close()
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1 or arguments[0] not in KINDS:
+        sys.stderr.write(f"usage: python -m workers.runtime {'|'.join(KINDS)} (started by the supervisor)\n")
+        return EXIT_USAGE
+    try:
+        launch = Launch.from_environment(os.environ)
+    except (KeyError, msgspec.MsgspecError):
+        sys.stderr.write("this program is a part of TermAl and is started by it: run `termal serve`\n")
+        return EXIT_USAGE
+    # SIGABRT is how the supervisor ends a worker that hangs: the stacks of all threads go to stderr first.
+    faulthandler.enable()
+    worker_signals()
+    tie_to_parent(launch.control_fd, launch.portable)
+    home = find_home(launch.home)
+    log = Log(launch.name, home.log(launch.name))
+    try:
+        asyncio.run(serve(launch, read_config(home.config), log))
+    except ConfigRefused as error:
+        return _end(log, "worker.refused", error, EXIT_USAGE)
+    except Exception as error:  # noqa: BLE001 - the outermost frame: logged, and the supervisor starts a new one
+        return _end(log, "worker.failed", error, EXIT_INTERNAL)
+    log.info("worker.stopped")
+    return EXIT_OK
+
+
+def _end(log: Log, event: str, error: Exception, code: int) -> int:
+    import traceback  # noqa: PLC0415 - only when something is wrong
+
+    text = "".join(traceback.format_exception(error))
+    log.error(event, error=repr(error), stack=text)
+    sys.stderr.write(text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,141 @@
+"""Which tool calls of Claude Code are allowed, refused, or put to a person; and the questions that are open now."""
+
+import asyncio
+import difflib
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from termal.wire.turns import AnyTurnEvent, ApprovalAsked, ApprovalWithdrawn, PermissionOption, SessionSpec
+from workers.runtime.adapter import AgentFailed
+from workers.runtime.claude_messages import Json
+from workers.runtime.claude_tools import kind_of, line_of
+
+READ_ONLY_TOOLS = ("Read", "Grep", "Glob")
+"""All that a read-only conversation has. No shell: what counts as a reading command is the agent's guess."""
+ALLOW = PermissionOption("allow", "accepted", "Allow")
+ALLOW_FOR_SESSION = PermissionOption("allowForSession", "acceptedForSession", "Allow for this session")
+REFUSE = PermissionOption("refuse", "rejected", "Reject")
+
+_TITLES = {"execute": "Claude wants to run a command", "edit": "Claude wants to change a file"}
+_READ_ONLY_TEXT = f"This session is read-only. Only these tools may be used: {', '.join(READ_ONLY_TOOLS)}."
+_REFUSED_TEXT = "The user did not allow this."
+_NO_TURN_TEXT = "No turn is running that could ask the user."
+_NO_QUESTIONS_TEXT = (
+    "The user cannot answer questions in this form. Ask in plain text and end the turn, or go on with what seems best."
+)
+
+
+class ToolRequest(msgspec.Struct, frozen=True):
+    """The agent asks whether it may. ``rules``: it offers rules by which it would not ask again."""
+
+    tool: str
+    arguments: Json
+    description: str = ""
+    reason: str = ""
+    blocked_path: str = ""
+    rules: bool = False
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """``text`` is what the agent's model reads of a refusal."""
+
+    kind: Literal["allow", "allowForSession", "refuse"]
+    text: str = ""
+
+
+def is_read_only(spec: SessionSpec) -> bool:
+    return spec.read_only or spec.modes.get("claudeApprovalMode") == "read-only-auto-approve"
+
+
+def ruled(spec: SessionSpec, request: ToolRequest) -> Verdict | None:
+    """The verdict that the session's settings give by themselves, None when a person decides."""
+    if is_read_only(spec):
+        return _read_only_verdict(spec, request.tool)
+    if request.tool == "AskUserQuestion":
+        return Verdict("refuse", _NO_QUESTIONS_TEXT)
+    if spec.modes.get("claudeApprovalMode") == "auto-approve":
+        return Verdict("allow")
+    return None
+
+
+def _read_only_verdict(spec: SessionSpec, tool: str) -> Verdict | None:
+    if tool in READ_ONLY_TOOLS:
+        return Verdict("allow")
+    # The agent builds this name from the key that we gave the server, so that no other server can take it.
+    if any(tool.startswith(f"mcp__{server.name}__") for server in spec.mcp_servers):
+        return None
+    return Verdict("refuse", _READ_ONLY_TEXT)
+
+
+class _Open(msgspec.Struct, frozen=True):
+    answer: asyncio.Future[str]
+    tell: Callable[[AnyTurnEvent], None]
+
+
+class Approvals:
+    """The open questions of one conversation; each is answered once or withdrawn."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+
+    async def ask(self, request: ToolRequest, tell: Callable[[AnyTurnEvent], None] | None) -> Verdict:
+        """Put ``request`` to a person and wait. A cancelled wait withdraws the question."""
+        if tell is None:
+            return Verdict("refuse", _NO_TURN_TEXT)
+        name = uuid.uuid4().hex
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._open[name] = _Open(answer, tell)
+        tell(_question(name, request))
+        try:
+            option = await answer
+        except asyncio.CancelledError:
+            self._withdraw(name)
+            raise
+        self._open.pop(name, None)
+        if option == REFUSE.id:
+            return Verdict("refuse", _REFUSED_TEXT)
+        return Verdict("allowForSession" if option == ALLOW_FOR_SESSION.id else "allow")
+
+    def answer(self, name: str, option: str) -> None:
+        """Raises `AgentFailed` when the question is not open or has no such answer."""
+        asked = self._open.get(name)
+        if asked is None or asked.answer.done():
+            raise AgentFailed("This request is no longer open.")
+        if option not in (ALLOW.id, ALLOW_FOR_SESSION.id, REFUSE.id):
+            raise AgentFailed(f"The request has no answer {option!r}.")
+        asked.answer.set_result(option)
+
+    def withdraw_all(self) -> None:
+        """Nobody waits for these answers any more: the turn ended or the agent is gone."""
+        for name in tuple(self._open):
+            self._withdraw(name)
+
+    def _withdraw(self, name: str) -> None:
+        asked = self._open.pop(name, None)
+        if asked is not None:
+            asked.tell(ApprovalWithdrawn(name))
+            asked.answer.cancel()
+
+
+def _question(name: str, request: ToolRequest) -> ApprovalAsked:
+    kind = kind_of(request.tool)
+    parts = (request.description, request.reason, request.blocked_path and f"Path: {request.blocked_path}")
+    change = _proposed_change(request) if kind == "edit" else ""
+    return ApprovalAsked(
+        request=name,
+        title=_TITLES.get(kind, f"Claude wants to use {request.tool}"),
+        command=line_of(request.tool, request.arguments),
+        detail="\n".join(part for part in (*parts, change) if part),
+        options=[ALLOW, ALLOW_FOR_SESSION, REFUSE] if request.rules else [ALLOW, REFUSE],
+    )
+
+
+def _proposed_change(request: ToolRequest) -> str:
+    """What the person is asked to accept, as a diff without context."""
+    before = str(request.arguments.get("old_string") or "")
+    after = str(request.arguments.get("new_string") or request.arguments.get("content") or "")
+    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0))
+    return "\n".join(line for line in lines[2:] if not line.startswith("@@"))

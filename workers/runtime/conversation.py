@@ -1,0 +1,201 @@
+"""One session of this worker: at most one agent and one running turn, and the turns that state has still to confirm."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from termal.wire.errors import Conflict
+from termal.wire.operations import StartTurn
+from termal.wire.turns import ExternalSession, HeldTurn, ModelsKnown, Notice, SessionSpec, TurnEnded
+from workers.runtime.adapter import Adapter, AgentFailed, HoldsBack, Started
+from workers.runtime.reporter import Link
+from workers.runtime.turn import Turn
+
+INTERRUPT_S = 10.0
+"""An adapter ends a turn within its own, shorter limits; beyond this one its agent is closed under it."""
+CLOSE_S = 2.5
+STOPPED = "the turn was stopped"
+
+MakeAdapter = Callable[[str], Adapter]
+"""Raises `AgentFailed` when there is no such agent or it is not installed."""
+
+
+class Journal(Protocol):
+    """Takes log lines (`termal.log.Log`)."""
+
+    def info(self, event: str, **keys: Any) -> None: ...
+    def error(self, event: str, **keys: Any) -> None: ...
+    def repeating(self, event: str, **keys: Any) -> None: ...
+
+
+class Conversation:
+    """Everything here runs on the worker's loop. ``on_confirmed`` runs when a turn has nothing left to keep."""
+
+    def __init__(
+        self, link: Link, session_id: str, make: MakeAdapter, log: Journal, on_confirmed: Callable[[], None]
+    ) -> None:
+        self.session_id = session_id
+        self._on_confirmed = on_confirmed
+        self._link = link
+        self._make = make
+        self._log = log
+        self._adapter: Adapter | None = None
+        self._agent = ""
+        self._turns: dict[str, Turn] = {}
+        self._current: Turn | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stops: dict[str, asyncio.Task[None]] = {}
+        self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> Turn | None:
+        return self._current if self._current is not None and not self._current.ended.is_set() else None
+
+    @property
+    def agent(self) -> tuple[str, int] | None:
+        """Name and pid of the agent's process, None without one."""
+        pid = self._adapter.pid if self._adapter is not None else None
+        return None if pid is None else (self._agent, pid)
+
+    def held(self) -> list[HeldTurn]:
+        return [turn.held for turn in self._turns.values()]
+
+    def knows(self, turn_id: str) -> bool:
+        return turn_id in self._turns
+
+    def begin(self, start: StartTurn) -> None:
+        """Take a turn and start it. Raises `Conflict` while another one runs."""
+        if self.running is not None:
+            raise Conflict("another turn of this session is running", reason="turn_running")
+        turn = Turn(self._link, self.session_id, start.turn_id, hold_back=self._hold_back, on_over=self._over)
+        before = self._task
+        self._turns[turn.id] = self._current = turn
+        self._task = asyncio.create_task(self._run(turn, start, before))
+
+    async def stop(self, turn_id: str, ending: TurnEnded | None = None) -> None:
+        """Return when the turn has ended. A turn that is not running has. ``ending``: see `Turn.stop`."""
+        turn = self._turns.get(turn_id)
+        if turn is None or turn.ended.is_set():
+            return
+        task = self._stops.get(turn_id)
+        if task is None:
+            task = self._stops[turn_id] = asyncio.create_task(self._interrupt(turn, ending))
+            task.add_done_callback(lambda _: self._stops.pop(turn_id, None))
+        await asyncio.shield(task)
+
+    async def answer(self, turn_id: str, request: str, option: str) -> None:
+        """Raises `Conflict` when the turn or the request is not open any more."""
+        turn = self.running
+        if turn is None or turn.id != turn_id or self._adapter is None:
+            raise Conflict("the turn that asked this is over", reason="not_open")
+        try:
+            await self._adapter.answer(request, option)
+        except AgentFailed as error:
+            raise Conflict(error.text, reason="not_open") from error
+
+    async def close(self) -> None:
+        """Drop every turn, reporting nothing, and end the agent. Safe to repeat; every caller waits for the end."""
+        for turn in self._turns.values():
+            turn.drop()
+        self._turns.clear()
+        self._current = None
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.create_task(self._end_agent(self._task))
+        await asyncio.shield(self._closing)
+
+    # ------------------------------------------------------------------- one turn
+
+    async def _run(self, turn: Turn, start: StartTurn, before: "asyncio.Task[None] | None") -> None:
+        try:
+            # A stop or a drop of the turn before may still be ending its agent.
+            for task in (before, *self._stops.values(), self._closing):
+                if task is not None:
+                    await asyncio.wait([task])
+            adapter = await self._ready(turn, start.spec)
+            await adapter.prompt(start.prompt, start.images, turn.emit)
+        except AgentFailed as error:
+            turn.end("failed", error.text)
+        except asyncio.CancelledError:
+            turn.end("interrupted", STOPPED)
+            raise
+        except Exception as error:  # noqa: BLE001 - the border of the agents: an adapter's own fault ends its turn only
+            self._log.error("turn.adapter_failed", sessionId=self.session_id, error=repr(error))
+            turn.end("failed", "a fault inside the runtime worker; its log has more")
+
+    async def _ready(self, turn: Turn, spec: SessionSpec) -> Adapter:
+        """The agent, running and with this session's settings."""
+        adapter = self._adapter
+        if adapter is not None:
+            if adapter.alive and self._agent == spec.agent and await adapter.apply(spec):
+                return adapter
+            await self._close_adapter()
+        adapter = self._make(spec.agent)
+        self._adapter, self._agent = adapter, spec.agent
+        started = await adapter.start(spec)
+        self._log.info("agent.started", sessionId=self.session_id, agent=spec.agent, version=started.version)
+        _introduce(turn, spec, started)
+        return adapter
+
+    async def _interrupt(self, turn: Turn, ending: TurnEnded | None) -> None:
+        if turn.ended.is_set():
+            return
+        turn.stop(ending)
+        if self._task is not None and not self._task.done():
+            # Still starting: there is nothing to cancel at the agent.
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            await self._close_adapter()
+        elif self._adapter is not None:
+            try:
+                async with asyncio.timeout(INTERRUPT_S):
+                    await self._adapter.interrupt()
+            except (TimeoutError, AgentFailed) as error:
+                self._log.error("turn.interrupt_failed", sessionId=self.session_id, error=repr(error))
+                # The next turn waits for it; whoever stops this one gets an answer in any case.
+                self._closing = asyncio.create_task(self._end_agent(None))
+                await asyncio.wait([self._closing], timeout=CLOSE_S)
+        turn.end("interrupted", STOPPED)
+
+    def _over(self, turn: Turn, known: bool) -> None:
+        self._turns.pop(turn.id, None)
+        self._on_confirmed()
+        if known:
+            return
+        turn.drop()
+        if turn is self._current:
+            self._current = None
+            self._closing = asyncio.create_task(self._end_agent(self._task))
+
+    # ------------------------------------------------------------------ the agent
+
+    def _hold_back(self, held: bool) -> None:
+        adapter: object = self._adapter
+        if isinstance(adapter, HoldsBack):
+            adapter.hold_back(held)
+
+    async def _end_agent(self, task: "asyncio.Task[None] | None") -> None:
+        # The task as it was: a turn that was begun since waits for this one.
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        await self._close_adapter()
+
+    async def _close_adapter(self) -> None:
+        adapter, self._adapter = self._adapter, None
+        if adapter is None:
+            return
+        try:
+            await adapter.close()
+        except AgentFailed as error:
+            # Its process is gone or will be ended with its shim; the session can have a new one.
+            self._log.repeating("agent.close_failed", sessionId=self.session_id, error=error.text)
+
+
+def _introduce(turn: Turn, spec: SessionSpec, started: Started) -> None:
+    """Tell state what it does not know yet of the agent's conversation."""
+    if started.external_session_id and started.external_session_id != spec.external_session_id:
+        turn.emit(ExternalSession(started.external_session_id))
+    if started.note:
+        turn.emit(Notice(started.note))
+    if started.models:
+        turn.emit(ModelsKnown(started.models, started.current_model))

@@ -1,0 +1,117 @@
+"""Sends one turn's events to state, in order, one report at a time, until each is confirmed. Decides nothing else.
+
+While a report is under way new events gather and travel in the next one. A restarted state gets the same report again
+(the bus repeats it); it answers how far it has committed, and what it does not have is sent once more.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from termal.bus.client import Call, Client
+from termal.bus.loop import Loop, Timer
+from termal.faults import fault
+from termal.wire.errors import TermalError
+from termal.wire.operations import TURN_REPORT
+from termal.wire.turns import TurnConfirmed, TurnReport
+from workers.runtime.ledger import Ledger, Part
+
+FIRST_RETRY_S = 0.25
+LAST_RETRY_S = 5.0
+
+
+class Journal(Protocol):
+    """Takes log lines (`termal.log.Log`)."""
+
+    def repeating(self, event: str, **keys: Any) -> None: ...
+
+
+class Link:
+    """What every turn of this worker shares: the way to state, and the name of this life of the worker."""
+
+    def __init__(self, loop: Loop, state: Client, runtime: str, log: Journal) -> None:
+        self.loop = loop
+        self.state = state
+        self.runtime = runtime
+        self.log = log
+
+
+class Reporter:
+    """``on_confirmed`` runs when a confirmation said something new, ``on_unknown`` when state knows no such turn."""
+
+    def __init__(
+        self,
+        link: Link,
+        session_id: str,
+        turn_id: str,
+        ledger: Ledger,
+        *,
+        on_confirmed: Callable[[], None],
+        on_unknown: Callable[[], None],
+    ) -> None:
+        self._link = link
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._ledger = ledger
+        self._on_confirmed = on_confirmed
+        self._on_unknown = on_unknown
+        self._call: Call[TurnConfirmed] | None = None
+        self._retry: Timer | None = None
+        self._pause_s = FIRST_RETRY_S
+        self._closed = False
+
+    def send(self) -> None:
+        """Report what is new, unless a report is under way or a pause after a failed one."""
+        if self._call is not None or self._retry is not None or self._closed:
+            return
+        part = self._ledger.part()
+        if part is None:
+            return
+        self._ledger.sent(part)
+        fault("runtime.before_report")
+        report = TurnReport(self._link.runtime, self._session_id, self._turn_id, part.first, part.events)
+        self._call = self._link.state.call(
+            TURN_REPORT, report, lambda reply, error: self._answered(part, reply, error), trace=self._turn_id
+        )
+
+    def close(self) -> None:
+        """Report nothing more; what is under way is forgotten."""
+        self._closed = True
+        if self._call is not None:
+            self._call.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    def _answered(self, part: Part, reply: TurnConfirmed | None, error: TermalError | None) -> None:
+        self._call = None
+        if self._closed:
+            return
+        if reply is None:
+            detail = error.code if error is not None else None
+            self._link.log.repeating("turn.report_failed", sessionId=self._session_id, code=detail)
+            self._again()
+            return
+        if not reply.known:
+            self._closed = True
+            self._on_unknown()
+            return
+        progress = self._ledger.confirm(reply.through)
+        if progress:
+            self._pause_s = FIRST_RETRY_S
+            self._on_confirmed()
+        if reply.through < part.last:
+            self._ledger.rewind()
+            if not progress:
+                self._link.log.repeating("turn.report_unconfirmed", sessionId=self._session_id)
+                self._again()
+                return
+        self.send()
+
+    def _again(self) -> None:
+        self._ledger.rewind()
+        self._retry = self._link.loop.later(self._pause_s, self._retried)
+        self._pause_s = min(self._pause_s * 2, LAST_RETRY_S)
+
+    def _retried(self) -> None:
+        self._retry = None
+        self.send()

@@ -1,0 +1,160 @@
+"""The operations of a runtime worker: takes turns, stops them, says what it holds, ends agents. Persists nothing."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from termal.bus.server import Handler, Request
+from termal.faults import fault
+from termal.log import Log
+from termal.wire.errors import Conflict, Internal, TermalError
+from termal.wire.facts import OperationCount
+from termal.wire.operations import (
+    AGENT_TREES,
+    INTERACTION_ANSWER,
+    SESSIONS_CLOSE,
+    TURN_HELD,
+    TURN_START,
+    TURN_STOP,
+    AgentTrees,
+    AnswerInteraction,
+    CloseSessions,
+    StartTurn,
+    StopTurn,
+    TurnTaken,
+)
+from termal.wire.turns import AgentTree, Anything, Held, TurnEnded
+from termal.worker.stats import Stats
+from workers.runtime.conversation import Conversation, MakeAdapter
+from workers.runtime.reporter import Link
+
+REMEMBERED_TURNS = 1024
+"""Turns that are over and may still be asked for again."""
+
+
+class Service:
+    """Made and used on the worker's loop."""
+
+    def __init__(self, link: Link, make: MakeAdapter, stats: Stats, log: Log) -> None:
+        self._link = link
+        self._make = make
+        self._stats = stats
+        self._log = log
+        self._conversations: dict[str, Conversation] = {}
+        self._taken: OrderedDict[str, None] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quiet = asyncio.Event()
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            TURN_START.name: self._start,
+            TURN_STOP.name: self._answering(self._stop),
+            TURN_HELD.name: self._held,
+            SESSIONS_CLOSE.name: self._answering(self._close),
+            INTERACTION_ANSWER.name: self._answering(self._answer),
+            AGENT_TREES.name: self._trees,
+        }
+
+    @property
+    def running_turns(self) -> int:
+        return sum(1 for conversation in self._conversations.values() if conversation.running is not None)
+
+    @property
+    def held_turns(self) -> int:
+        return sum(len(conversation.held()) for conversation in self._conversations.values())
+
+    async def interrupt_all(self) -> None:
+        """End every running turn because the daemon stops.
+
+        Reported as lost and not as interrupted: nothing may start after it, and what is queued stays queued.
+        """
+        running = [
+            conversation.stop(turn.id, TurnEnded("lost", "the daemon was stopped while the turn ran"))
+            for conversation in self._conversations.values()
+            if (turn := conversation.running) is not None
+        ]
+        await asyncio.gather(*running)
+
+    async def all_confirmed(self) -> None:
+        """Return when no turn is held any more."""
+        self._quiet.clear()
+        self._confirmed()
+        await self._quiet.wait()
+
+    async def close_all(self) -> None:
+        await asyncio.gather(*(conversation.close() for conversation in self._conversations.values()))
+
+    def _confirmed(self) -> None:
+        if not self.held_turns:
+            self._quiet.set()
+
+    # ------------------------------------------------------------------ operations
+
+    def _start(self, request: Request, start: StartTurn) -> None:
+        session_id = start.spec.session_id
+        if start.turn_id not in self._taken:
+            conversation = self._conversations.get(session_id)
+            if conversation is None:
+                conversation = Conversation(self._link, session_id, self._make, self._log, self._confirmed)
+                self._conversations[session_id] = conversation
+            conversation.begin(start)
+            self._taken[start.turn_id] = None
+            if len(self._taken) > REMEMBERED_TURNS:
+                self._taken.popitem(last=False)
+            fault("runtime.after_turn_taken_before_reply")
+        request.reply(TurnTaken(self._link.runtime))
+
+    def _held(self, request: Request, _: Anything) -> None:
+        turns = [turn for conversation in self._conversations.values() for turn in conversation.held()]
+        request.reply(Held(self._link.runtime, turns))
+
+    def _trees(self, request: Request, _: Anything) -> None:
+        trees = [
+            AgentTree(agent[0], agent[1], [conversation.session_id])
+            for conversation in self._conversations.values()
+            if (agent := conversation.agent) is not None
+        ]
+        counts = [OperationCount(op, outcome, count) for (op, outcome), count in self._stats.counts.items()]
+        request.reply(AgentTrees(trees, counts))
+
+    async def _stop(self, stop: StopTurn) -> Anything:
+        conversation = self._conversations.get(stop.session_id)
+        if conversation is not None:
+            await conversation.stop(stop.turn_id)
+        return Anything()
+
+    async def _close(self, close: CloseSessions) -> Anything:
+        found = [self._conversations[number] for number in close.session_ids if number in self._conversations]
+        await asyncio.gather(*(conversation.close() for conversation in found))
+        for conversation in found:
+            if self._conversations.get(conversation.session_id) is conversation:
+                del self._conversations[conversation.session_id]
+        return Anything()
+
+    async def _answer(self, answer: AnswerInteraction) -> Anything:
+        conversation = self._conversations.get(answer.session_id)
+        if conversation is None:
+            raise Conflict("the turn that asked this is over", reason="not_open")
+        await conversation.answer(answer.turn_id, answer.request, answer.option)
+        return Anything()
+
+    def _answering(self, work: Callable[[Any], Coroutine[Any, Any, Anything]]) -> Handler:
+        """A handler that answers when ``work`` is done."""
+
+        async def carry_out(request: Request, record: object) -> None:
+            try:
+                request.reply(await work(record))
+            except TermalError as error:
+                request.refuse(error)
+            except Exception as error:  # noqa: BLE001 - the border of the bus: our own fault, answered and logged
+                self._log.error("operation.failed", operation=request.op.name, error=repr(error))
+                request.refuse(Internal("a fault inside the daemon; its log has more"))
+
+        def handle(request: Request, record: object) -> None:
+            task = asyncio.create_task(carry_out(request, record))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        return handle

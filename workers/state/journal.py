@@ -1,0 +1,251 @@
+"""From changed memory to disk to the world: what was marked in one pass becomes one job of the writer; what was
+promised for it (replies, events) happens after its COMMIT, in order. Streamed pieces are published at once and stored
+soon after.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from termal.bus.loop import Loop
+from termal.faults import fault
+from termal.log import Log
+from termal.store.writer import Writer
+from termal.wire.codec import encode_json
+from termal.wire.events import Published
+from workers.state.registry import Registry
+from workers.state.rows import Batch
+from workers.state.session_record import SessionRecord
+
+STREAM_S = 0.25
+"""Streamed text is on disk this soon after it was published, at the latest."""
+SOON_S = 0.02
+"""A short message is stored this soon: its agent's worker reports on when it knows that the last report is stored."""
+REWRITE_BYTES_PER_S = 4 << 20
+"""A message grows by being written anew, so a longer one is written less often."""
+OPEN_DELTAS = 1000
+"""Published revisions that are not stored: fewer than what a load adds, so no revision is ever shown twice."""
+READ_PATIENCE_S = 0.25
+"""A read waits this long for the commit of what it shows; a stuck disk must not stop reading."""
+WAITING = 1000
+"""Requests that wait for one commit; beyond it the disk has been stuck for long and new writes are refused."""
+
+Callback = Callable[[], None]
+Publish = Callable[[Published], None]
+LateUpdates = Callable[[SessionRecord], None]
+
+
+class Journal:
+    """``failed`` is told when a job cannot be written although the disk works: then memory is not what is stored."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        writer: Writer,
+        registry: Registry,
+        *,
+        publish: Publish,
+        failed: Callable[[Exception], None],
+        log: Log,
+    ) -> None:
+        self.on_room: list[Callback] = []
+        self.late_updates: LateUpdates | None = None
+        self._loop = loop
+        self._writer = writer
+        self._registry = registry
+        self._publish = publish
+        self._failed = failed
+        self._log = log
+        self._urgent: dict[str, SessionRecord] = {}
+        self._streaming: dict[str, SessionRecord] = {}
+        self._removed: list[str] = []
+        self._app_touched = False
+        self._due: dict[str, SessionRecord] = {}
+        self._after: list[Callback] = []
+        self._riders: list[Callback] = []
+        self._events: deque[tuple[int, Published]] = deque()
+        self._next = 1
+        self._committed = 0
+        self._in_flight = False
+        self._open_deltas = 0
+        self._taken: list[SessionRecord] = []
+        self._taken_deltas = 0
+        self._stopping = False
+        loop.on_pass(self._pump)
+
+    # ---------------------------------------------------------------------- marks
+
+    def touch(self, record: SessionRecord) -> None:
+        """Store ``record`` with the next commit; a removed one stays removed."""
+        if not record.removed:
+            self._urgent[record.id] = record
+
+    def touch_metadata(self) -> None:
+        self._app_touched = True
+
+    def remove(self, record: SessionRecord) -> None:
+        """Delete the rows of ``record``; the tables below it follow."""
+        self._urgent.pop(record.id, None)
+        self._streaming.pop(record.id, None)
+        self._due.pop(record.id, None)
+        self._open_deltas -= record.open_deltas
+        record.open_deltas = 0
+        self._removed.append(record.id)
+
+    def stream(self, record: SessionRecord, deltas: int, size_bytes: int = 0) -> None:
+        """``record`` grew by pieces of which ``deltas`` were published: store it soon, at the latest in `STREAM_S`.
+
+        ``size_bytes``: how large the message is that has to be written anew.
+        """
+        if record.removed:
+            return
+        record.open_deltas += deltas
+        self._open_deltas += deltas
+        if record.id not in self._streaming:
+            self._streaming[record.id] = record
+            delay_s = min(STREAM_S, SOON_S + size_bytes / REWRITE_BYTES_PER_S)
+            self._loop.later(delay_s, lambda: self._stream_is_due(record))
+        if self.crowded or self._stopping:
+            self._due.update(self._streaming)
+
+    def after(self, callback: Callback) -> None:
+        """Run ``callback`` once everything that is marked now is committed."""
+        self._after.append(callback)
+
+    def settle(self, callback: Callback) -> None:
+        """Run ``callback`` once nothing uncommitted is left of what a reader sees now, at the latest in a moment."""
+        if self._marked:
+            waiting = self._after
+        elif self._in_flight:
+            waiting = self._riders
+        else:
+            callback()
+            return
+        once = _Once(callback)
+        waiting.append(once.run)
+        self._loop.later(READ_PATIENCE_S, once.run)
+
+    def emit(self, event: Published, *, streamed: bool = False) -> None:
+        """Publish ``event`` after the commit of what is marked now; a ``streamed`` one as soon as its turn comes."""
+        self._events.append((0 if streamed else self._next, event))
+        if streamed:
+            self._release()
+
+    # --------------------------------------------------------------------- figures
+
+    @property
+    def crowded(self) -> bool:
+        """So much streamed text waits for the disk that no more may be taken; `on_room` tells when it may."""
+        return self._open_deltas >= OPEN_DELTAS
+
+    @property
+    def full(self) -> bool:
+        return len(self._after) >= WAITING
+
+    @property
+    def idle(self) -> bool:
+        return not (self._in_flight or self._marked or self._streaming)
+
+    @property
+    def depth(self) -> int:
+        return len(self._after) + len(self._riders)
+
+    def flush_streams(self) -> None:
+        """The process stops: store what is streamed without waiting for more."""
+        self._stopping = True
+        self._due.update(self._streaming)
+
+    @property
+    def _marked(self) -> bool:
+        return bool(self._urgent or self._removed or self._app_touched or self._after)
+
+    # --------------------------------------------------------------------- commits
+
+    def _stream_is_due(self, record: SessionRecord) -> None:
+        if self._streaming.get(record.id) is record:
+            self._due[record.id] = record
+
+    def _pump(self) -> None:
+        if self._in_flight or not (self._due or self._marked):
+            return
+        batch, confirms = self._collect()
+        self._in_flight = True
+        self._next += 1
+        self._riders, self._after = [*confirms, *self._after], []
+        self._writer.submit(batch.write, self._done)
+
+    def _collect(self) -> tuple[Batch, list[Callback]]:
+        records = {**self._due, **self._urgent}
+        for session in records:
+            self._streaming.pop(session, None)
+        self._due, self._urgent = {}, {}
+        batch = Batch()
+        confirms: list[Callback] = []
+        self._taken = list(records.values())
+        self._taken_deltas = 0
+        for record in self._taken:
+            self._take(batch, record, confirms)
+        batch.removed = [(session,) for session in self._removed]
+        self._removed = []
+        self._app_touched = False
+        batch.metadata = encode_json(self._registry.metadata).decode()
+        return batch, confirms
+
+    def _take(self, batch: Batch, record: SessionRecord, confirms: list[Callback]) -> None:
+        if record.late_updates and self.late_updates is not None:
+            self.late_updates(record)
+        try:
+            batch.take(record)
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+            # Its last good row stays; the other sessions of this commit must not suffer.
+            self._log.error("journal.unwritable", sessionId=record.id, error=repr(error))
+            return
+        self._taken_deltas += record.open_deltas
+        record.open_deltas = 0
+        confirms += record.confirms
+        record.confirms = []
+
+    def _done(self, _: None, error: Exception | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        fault("state.after_commit_before_reply")
+        self._in_flight = False
+        self._committed = self._next - 1
+        self._open_deltas -= self._taken_deltas
+        for record in self._taken:
+            record.committed = True
+            record.trim()
+        self._taken = []
+        self._release()
+        riders, self._riders = self._riders, []
+        for callback in riders:
+            self._run(callback)
+        if not self.crowded:
+            for waiting in self.on_room:
+                self._run(waiting)
+
+    def _run(self, callback: Callback) -> None:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - the border between one commit and the many that wait for it
+            self._loop.fault(error)
+
+    def _release(self) -> None:
+        while self._events and self._events[0][0] <= self._committed:
+            self._publish(self._events.popleft()[1])
+
+
+class _Once:
+    """A callback that runs at the first of two occasions."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback: Callback | None = callback
+
+    def run(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()

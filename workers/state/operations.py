@@ -1,0 +1,281 @@
+"""The worker put together: its handlers on the bus, held until the start is stored, and its duties to the process."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from termal.bus.publisher import Publisher
+from termal.bus.server import Handler, Request, not_started
+from termal.config import Config
+from termal.model.status import OutboxCounts, PendingCount, RunningCount, SessionCounts
+from termal.rules.verdicts import Missing, Refused, Stale
+from termal.store.connection import facts
+from termal.store.reader import Reader
+from termal.store.writer import Writer
+from termal.wire.codec import encode
+from termal.wire.control import EXIT_INTERNAL
+from termal.wire.errors import Busy, Conflict, InvalidRequest, NotFound, TermalError
+from termal.wire.events import Published
+from termal.wire.facts import OperationCount, StateFacts
+from termal.wire.operations import CoordinationReady, Snapshot
+from termal.wire.turns import Anything
+from termal.worker.process import Duties, Process
+from workers.state.change import Book
+from workers.state.endings import Endings
+from workers.state.history import History
+from workers.state.interactions import Interactions
+from workers.state.journal import Journal
+from workers.state.projections import Projections
+from workers.state.prompts import Prompts
+from workers.state.readiness import Agents
+from workers.state.recovery import Recovery
+from workers.state.registry import Registry
+from workers.state.reports import Reports
+from workers.state.runtimes import Runtimes
+from workers.state.scribe import Scribe
+from workers.state.sessions import Sessions
+from workers.state.store_schema import SCHEMA_VERSION
+from workers.state.turns import Turns
+
+STATE = "state"
+HELD = 1000
+"""Requests that wait for the start to be stored, at most."""
+NAMES = (
+    "state.facts",
+    "state.snapshot",
+    "coordination.ready",
+    "session.create",
+    "session.read",
+    "session.history",
+    "session.eligibility",
+    "session.stop",
+    "session.kill",
+    "prompt.send",
+    "prompt.cancel",
+    "approval.answer",
+    "turn.report",
+)
+_ALWAYS = frozenset({"state.facts", "session.eligibility", "coordination.ready"})
+_WRITES = frozenset({"session.create", "prompt.send", "prompt.cancel", "session.stop", "approval.answer"})
+
+
+class Operations:
+    """Made once the store is loaded; `handle` is what the server calls for every operation."""
+
+    def __init__(self, process: Process, registry: Registry) -> None:
+        loop, log, home = process.loop, process.log, process.home
+        self._process = process
+        self._registry = registry
+        self._path = home.termal_db
+        self._publisher = Publisher(loop, process.launch.run_dir, STATE, registry.instance_id)
+        self._writer = Writer(self._path, durability=process.config.durability, notify=self._notify, log=log)
+        self._reader = Reader(self._path, notify=self._notify, log=log)
+        self._journal = Journal(loop, self._writer, registry, publish=self._publish, failed=self._failed, log=log)
+        self._agents = Agents(process.config, os.environ)
+        self._projections = Projections(registry, self._agents.rows)
+        self._book = Book(registry, self._journal, self._projections)
+        self._runtimes = Runtimes(
+            loop,
+            process.launch.run_dir,
+            process.launch.running,
+            need=process.control.need,
+            on_down=self._worker_ended,
+        )
+        self._turns = Turns(self._book, self._runtimes, log)
+        self._interactions = Interactions(self._book, self._runtimes, self._reader)
+        self._reports = Reports(self._book, self._turns, Scribe(self._book, self._interactions), log)
+        self._endings = Endings(
+            self._book,
+            self._turns,
+            self._reports,
+            self._runtimes,
+            loop=loop,
+            not_ready=self._agents.problem,
+            log=log,
+        )
+        self._recovery = Recovery(self._book, self._turns, self._runtimes, log)
+        self._handlers = self._table()
+        self._open = False
+        self._started = False
+        self._waiting: list[tuple[Handler, Request, Any]] = []
+
+    def _table(self) -> dict[str, Handler]:
+        prompts = Prompts(self._book, self._turns)
+        sessions = Sessions(self._book, self._agents, str(Path.cwd()))
+        history = History(self._book, self._reader, self._process.log)
+        return {
+            "state.facts": self._facts,
+            "state.snapshot": self._snapshot,
+            "coordination.ready": self._coordination_ready,
+            "session.create": sessions.create,
+            "session.read": history.tail,
+            "session.history": history.page,
+            "session.eligibility": sessions.eligibility,
+            "session.stop": self._endings.stop,
+            "session.kill": self._endings.kill,
+            "prompt.send": prompts.send,
+            "prompt.cancel": prompts.cancel,
+            "approval.answer": self._interactions.answer,
+            "turn.report": self._reports.report,
+        }
+
+    @property
+    def duties(self) -> Duties:
+        return Duties(
+            idle=lambda: self._journal.idle,
+            close=self._close,
+            depth=lambda: self._journal.depth + self._writer.depth,
+            drain=self._journal.flush_streams,
+            facts=self._beat_facts,
+            peers=self._peers,
+            reload=self._reload,
+        )
+
+    # --------------------------------------------------------------------- requests
+
+    def handle(self, request: Request, body: Any) -> None:
+        """Raises a `TermalError` for what the rules refuse."""
+        handler = self._handlers[request.op.name]
+        if not self._open and request.op.name not in _ALWAYS:
+            if len(self._waiting) >= HELD:
+                raise not_started(request.op)
+            self._waiting.append((handler, request, body))
+            return
+        if request.op.name in _WRITES and self._journal.full:
+            raise Busy("the disk has not taken writes for a while; nothing was written", reason="diskStuck")
+        self._run(handler, request, body)
+
+    @staticmethod
+    def _run(handler: Handler, request: Request, body: Any) -> None:
+        try:
+            handler(request, body)
+        except Refused as error:
+            raise _error(error) from error
+
+    # ------------------------------------------------------------------------ start
+
+    def begin(self) -> None:
+        """Nothing is written at a start of the daemon before coordination said that its file is there too."""
+        if self._process.launch.start == "replacement":
+            self._start(self._recovery.replacement)
+
+    def _coordination_ready(self, request: Request, body: CoordinationReady) -> None:
+        if self._registry.raise_session_number(body.highest_session):
+            self._journal.touch_metadata()
+        if not self._started:
+            self._start(self._recovery.boot)
+        self._journal.after(lambda: request.reply(Anything()))
+
+    def _start(self, recover: Callable[[Any], None]) -> None:
+        """One commit: the raised revision and counters, and the ends of turns that nobody holds."""
+        self._started = True
+        busy = [record for record in self._registry.sessions.values() if record.busy]
+        change = self._book.change()
+        recover(change)
+        if any(not record.busy for record in busy):
+            change.commit()
+        self._journal.touch_metadata()
+        self._journal.after(self._begun)
+
+    def _begun(self) -> None:
+        self._open = True
+        if self._process.launch.start == "boot":
+            self._process.control.boot_done()
+        else:
+            self._recovery.ask()
+        waiting, self._waiting = self._waiting, []
+        for handler, request, body in waiting:
+            try:
+                if request.expired():
+                    raise not_started(request.op)
+                self._run(handler, request, body)
+            except TermalError as error:
+                request.refuse(error)
+
+    # ----------------------------------------------------------------------- reads
+
+    def _snapshot(self, request: Request, _: Anything) -> None:
+        registry = self._registry
+        snapshot = Snapshot(self._projections.state(), registry.instance_id, self._publisher.number, registry.revision)
+        self._journal.settle(lambda: request.reply(snapshot))
+
+    def _facts(self, request: Request, _: Anything) -> None:
+        metadata = self._registry.metadata
+        request.reply(
+            StateFacts(
+                server_instance_id=self._registry.instance_id,
+                revision=self._registry.revision,
+                databases=[facts(self._path, SCHEMA_VERSION, len(self._registry.quarantined))],
+                sessions=self._counts(),
+                delegations=RunningCount(sum(d.status == "running" for d in self._registry.delegations.values())),
+                waits=PendingCount(len(metadata.delegation_waits or [])),
+                outbox=OutboxCounts(
+                    scope_deletions=len(metadata.pending_coordination_scope_deletions or []),
+                    departures=len(metadata.pending_mailbox_departures or []),
+                    wake_reports=len(metadata.pending_wake_reports or []),
+                ),
+                operations=[
+                    OperationCount(operation, outcome, count)
+                    for (operation, outcome), count in self._process.stats.counts.items()
+                ],
+            )
+        )
+
+    def _counts(self) -> SessionCounts:
+        states = [record.status for record in self._registry.sessions.values()]
+        return SessionCounts(
+            total=len(states),
+            active=states.count("active"),
+            idle=states.count("idle"),
+            approval=states.count("approval"),
+            error=states.count("error"),
+        )
+
+    def _beat_facts(self) -> dict[str, int | float | str | None]:
+        return {
+            "sessions": len(self._registry.sessions),
+            "quarantined": len(self._registry.quarantined),
+            "revision": self._registry.revision,
+            "commitMs": round(self._writer.commit_ms, 3),
+        }
+
+    # ---------------------------------------------------------------------- process
+
+    def _notify(self) -> None:
+        """From a database thread: its results are ready."""
+        self._process.loop.threadsafe(self._finish)
+
+    def _finish(self) -> None:
+        self._writer.finish()
+        self._reader.finish()
+
+    def _publish(self, event: Published) -> None:
+        self._publisher.publish(encode(event))
+
+    def _failed(self, error: Exception) -> None:
+        """Memory is not what is stored: the next start of this worker reads the truth."""
+        self._process.log.error("journal.failed", error=repr(error))
+        os._exit(EXIT_INTERNAL)
+
+    def _worker_ended(self, worker: str) -> None:
+        self._endings.worker_ended(worker)
+
+    def _peers(self, running: Sequence[str]) -> None:
+        self._runtimes.peers(running)
+        self._recovery.peers(running)
+
+    def _reload(self, config: Config) -> None:
+        self._agents.reload(config)
+        self._writer.set_durability(config.durability)
+
+    def _close(self, deadline_s: float) -> None:
+        self._reader.close(deadline_s)
+        self._writer.close(deadline_s)
+        self._runtimes.close()
+        self._publisher.close()
+
+
+def _error(refused: Refused) -> TermalError:
+    kind = NotFound if isinstance(refused, Missing) else Conflict if isinstance(refused, Stale) else InvalidRequest
+    return kind(refused.text, reason=refused.reason)

@@ -1,0 +1,127 @@
+"""Prompts of clients: into the queue or straight into a turn, found again by their key, taken back while they wait."""
+
+from msgspec import UNSET, UnsetType
+
+from termal.bus.server import Request
+from termal.model.message import PromptSource
+from termal.model.session import PendingPrompt
+from termal.model.stored import PROMPT_KEYS, PromptKey, QueueEntry, StoredImage
+from termal.rules.images import attachment, check_agent
+from termal.rules.queue import place_prompt
+from termal.rules.verdicts import Bad
+from termal.wire.errors import NotFound, TermalError
+from termal.wire.operations import CancelPrompt, SendPrompt
+from termal.wire.turns import JsonReply
+from workers.state.change import Book
+from workers.state.clock import now_text
+from workers.state.rows import queued, remembered
+from workers.state.session_record import SessionRecord
+from workers.state.turns import Turns
+
+DELIVERED = "deliveredToIdleSession"
+QUEUED = "queuedBehindActiveTurn"
+
+
+class Prompts:
+    def __init__(self, book: Book, turns: Turns) -> None:
+        self._book = book
+        self._turns = turns
+
+    def send(self, request: Request, body: SendPrompt) -> None:
+        """The handler of ``prompt.send``: answered when the prompt is stored and, if it starts, its turn is taken."""
+        record = self._book.registry.find(body.session_id)
+        known = remembered(record.prompt_keys, body.key)
+        if known is not None:
+            self._repeat(request, body, record, known)
+            return
+        problem = self._turns.problem(record)
+        if problem is not None:
+            raise problem
+        entry = self._entry(record, body)
+        sources = [waiting.entry.source for waiting in record.queue]
+        placement = place_prompt(sources, busy=record.busy, blocked=record.blocked)
+        mine = queued(entry)
+        ordered = [([*record.queue, mine])[index] for index in placement.order]
+        starts = placement.start and ordered[0] is mine
+        key = PromptKey(key=body.key, prompt_id=entry.pending_prompt.id, queued=not starts)
+        record.prompt_keys = [*record.prompt_keys, key][-PROMPT_KEYS:]
+        record.queue = ordered
+        change = self._book.change()
+        if placement.start:
+            head = record.queue.pop(0).entry
+            turn = self._turns.dispatch(change, record, head)
+            deadline_s = request.deadline_s if starts else None
+            change.commit(after=lambda: self._turns.start(record, turn, head, deadline_s))
+            if starts:
+                turn.on_taken.append(lambda error: self._answer(request, body, record, key, error))
+                return
+        else:
+            change.summary(record)
+            change.commit()
+        reply = JsonReply(self._book.projections.state(record, _disposition(body, key)))
+        self._book.journal.after(lambda: request.reply(reply))
+
+    def cancel(self, request: Request, body: CancelPrompt) -> None:
+        """The handler of ``prompt.cancel``: only what still waits can be taken back."""
+        record = self._book.registry.find(body.session_id)
+        kept = [waiting for waiting in record.queue if waiting.entry.pending_prompt.id != body.prompt_id]
+        if len(kept) == len(record.queue):
+            raise NotFound("there is no such queued prompt")
+        record.queue = kept
+        record.peer_messages.pop(body.prompt_id, None)
+        change = self._book.change()
+        change.summary(record)
+        change.commit()
+        reply = JsonReply(self._book.projections.state(record))
+        self._book.journal.after(lambda: request.reply(reply))
+
+    def _repeat(self, request: Request, body: SendPrompt, record: SessionRecord, known: PromptKey) -> None:
+        """The first attempt made the prompt: answer as it did, when it is known to be safe."""
+        turn = record.turn
+        if turn is not None and turn.prompt_id == known.prompt_id and turn.phase in ("starting", "held"):
+            turn.on_taken.append(lambda error: self._answer(request, body, record, known, error))
+        else:
+            self._answer(request, body, record, known, None)
+
+    def _answer(
+        self, request: Request, body: SendPrompt, record: SessionRecord, key: PromptKey, error: TermalError | None
+    ) -> None:
+        if error is not None:
+            request.refuse(error)
+        elif record.removed:
+            request.refuse(NotFound("the session was removed"))
+        else:
+            reply = JsonReply(self._book.projections.state(record, _disposition(body, key)))
+            self._book.journal.settle(lambda: request.reply(reply))
+
+    def _entry(self, record: SessionRecord, body: SendPrompt) -> QueueEntry:
+        """Raises `Bad`; takes a message id only for a prompt that is accepted."""
+        text = body.text.strip()
+        if not text and not body.attachments:
+            raise Bad("the prompt must not be empty")
+        check_agent(record.agent, len(body.attachments))
+        images = [
+            StoredImage(image.data, attachment(number, image.media_type, len(image.data), image.file_name))
+            for number, image in enumerate(body.attachments, 1)
+        ]
+        expanded = (body.expanded_text or "").strip()
+        prompt = PendingPrompt(
+            id=self._book.registry.new_message_id(),
+            timestamp=now_text(),
+            text=text,
+            attachments=[image.metadata for image in images] or UNSET,
+            expanded_text=expanded if expanded and expanded != text else UNSET,
+            source=self._source(body.source_session_id),
+        )
+        return QueueEntry("user", prompt, images)
+
+    def _source(self, session_id: str | None) -> PromptSource | UnsetType:
+        sender = self._book.registry.sessions.get(session_id or "")
+        return UNSET if sender is None else PromptSource(session_id=sender.id, name=sender.session.name)
+
+
+def _disposition(body: SendPrompt, key: PromptKey) -> str | None:
+    """Only the sender of a peer prompt asks how it went."""
+    if body.source_session_id is None:
+        return None
+    return QUEUED if key.queued else DELIVERED

@@ -1,0 +1,46 @@
+"""Which agents can be used here, looked at again at most every few seconds."""
+
+from collections.abc import Mapping
+from time import monotonic
+
+from termal.config import Config
+from termal.procs.agents import Readiness, agent_names, readiness
+from termal.rules.verdicts import Bad
+
+CACHE_S = 5.0
+
+
+class Agents:
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+        self._config = config
+        self._environ = environ
+        self._rows: list[Readiness] = []
+        self._looked_at = 0.0
+
+    def reload(self, config: Config) -> None:
+        self._config = config
+        self._rows = []
+
+    def rows(self) -> list[Readiness]:
+        """One row per known agent."""
+        if not self._rows or monotonic() - self._looked_at > CACHE_S:
+            self._rows = [readiness(name, self._config, self._environ) for name in agent_names(self._config)]
+            self._looked_at = monotonic()
+        return self._rows
+
+    def check(self, agent: str) -> None:
+        """Raises `Bad` for an unknown agent, and for one that cannot be used; the text says how to install it."""
+        for row in self.rows():
+            if row.agent == agent:
+                if row.blocking:
+                    raise Bad(row.detail, reason="agentNotReady")
+                return
+        raise Bad(f"there is no agent {agent!r}", reason="unknownAgent")
+
+    def problem(self, agent: str) -> str | None:
+        """Why no turn of ``agent`` can start now, None when it can."""
+        try:
+            self.check(agent)
+        except Bad as error:
+            return error.text
+        return None

@@ -1,0 +1,114 @@
+"""After a start: turns that a runtime worker still holds go on, all others end as cut off by the restart."""
+
+from collections.abc import Callable, Sequence
+
+from termal.log import Log
+from termal.model.message import Text
+from termal.model.session import LiveActivity
+from termal.rules.closing import closed, is_pending
+from termal.rules.wording import restart_notice
+from termal.wire.errors import Internal, TermalError
+from termal.wire.operations import TURN_HELD
+from termal.wire.turns import Anything, Held
+from workers.state.change import Book, Change
+from workers.state.runtimes import Runtimes
+from workers.state.session_record import SessionRecord
+from workers.state.turn import Turn
+from workers.state.turns import Turns
+
+
+class Recovery:
+    def __init__(self, book: Book, turns: Turns, runtimes: Runtimes, log: Log) -> None:
+        self._book = book
+        self._turns = turns
+        self._runtimes = runtimes
+        self._log = log
+        self._asked: set[str] = set()
+
+    def boot(self, change: Change) -> None:
+        """The daemon starts: no turn is held by anybody."""
+        for record in self._book.registry.sessions.values():
+            if record.turn is not None and record.turn.phase == "ended":
+                self._turns.retire(record, record.turn)
+            if record.busy and not record.remote:
+                self._settle(change, record)
+
+    def replacement(self, change: Change) -> None:
+        """This worker alone was restarted: ask every runtime worker that runs which turns it holds."""
+        for record in self._book.registry.sessions.values():
+            if record.busy and not record.remote and not self._may_be_held(record):
+                self._settle(change, record)
+            elif record.busy:
+                self._relive(record)
+
+    def ask(self) -> None:
+        """After the start is stored: ask, and do what an end before the restart had left to do."""
+        for record in list(self._book.registry.sessions.values()):
+            turn = record.turn
+            if turn is not None and turn.phase == "ended" and not self._turns.drain(record, workflow_only=False):
+                self._turns.retire(record, turn)
+        for worker in sorted(self._runtimes.running):
+            self._asked.add(worker)
+            self._runtimes.client(worker).call(TURN_HELD, Anything(), self._answered(worker))
+
+    def peers(self, running: Sequence[str]) -> None:
+        """A worker that was asked is gone and will not answer."""
+        for worker in sorted(self._asked - set(running)):
+            self._asked.discard(worker)
+            self._compare(worker, Held("", []))
+
+    def _answered(self, worker: str) -> Callable[[Held | None, TermalError | None], None]:
+        def done(held: Held | None, error: TermalError | None) -> None:
+            if worker in self._asked:
+                self._asked.discard(worker)
+                self._compare(worker, held or Held("", []))
+
+        return done
+
+    def _compare(self, worker: str, held: Held) -> None:
+        turns = {entry.turn_id for entry in held.turns}
+        change = self._book.change()
+        lost = False
+        for record in self._book.registry.sessions.values():
+            turn = record.turn
+            if turn is None or turn.worker != worker or turn.phase != "held":
+                continue
+            if turn.id in turns:
+                self._log.info("turn.taken_up", sessionId=record.id, turnId=turn.id, lastEvent=turn.last_event)
+                self._turns.took(turn)
+            else:
+                lost = True
+                self._settle(change, record)
+        if lost:
+            change.commit()
+
+    def _may_be_held(self, record: SessionRecord) -> bool:
+        return record.turn is not None and record.turn.worker in self._runtimes.running
+
+    @staticmethod
+    def _relive(record: SessionRecord) -> None:
+        """The live activity is not stored; its prompt is in the transcript."""
+        turn = record.turn
+        position = record.positions.get(turn.prompt_id) if turn is not None else None
+        message = record.at(position) if position is not None else None
+        record.live = LiveActivity(prompt=message.text if isinstance(message, Text) else "")
+
+    def _settle(self, change: Change, record: SessionRecord) -> None:
+        """Close what was open, say what happened, keep the queue; nothing is sent to the agent again."""
+        request_open = False
+        for position in range(record.start, record.count):
+            message = record.at(position)
+            request_open = request_open or is_pending(message)
+            changed = closed(message, "restart")
+            if changed is not None:
+                change.update(record, position, changed, preview=False)
+        self._turns.say(change, record, restart_notice(request_open=request_open, queued=len(record.queue)))
+        record.status = "error"
+        record.live = None
+        change.summary(record)
+        turn: Turn | None = record.turn
+        record.turn = None
+        if turn is not None:
+            record.last_turn = None
+            cut_off = Internal("the daemon was restarted before the agent took the prompt", reason="restarted")
+            turn.taken(cut_off)

@@ -1,0 +1,115 @@
+"""Everything `state` knows, in memory: sessions, global metadata, counters, the revision. The loop's alone."""
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from termal.model.ids import MessageId, SessionId, message_id, new_instance_id, session_id
+from termal.model.stored import DelegationLink, Metadata, Project
+from termal.rules.verdicts import Bad, Missing
+from workers.state.session_record import SessionRecord
+
+REVISION_GAP = 1024
+"""Added at each load: more revisions than a killed process can have shown to anybody without storing them."""
+
+
+class Registry:
+    def __init__(self, metadata: Metadata, *, fresh: bool) -> None:
+        self.instance_id = new_instance_id()
+        self.revision = metadata.revision + (0 if fresh else REVISION_GAP)
+        self.sessions: dict[str, SessionRecord] = {}
+        self.created_by_key: dict[str, str] = {}
+        self.projects: dict[str, Project] = {project.id: project for project in metadata.projects}
+        self.delegations: dict[str, DelegationLink] = {}
+        self.quarantined: set[str] = set()
+        self.next_session_number = metadata.next_session_number
+        self.next_message_number = metadata.next_message_number
+        self._metadata = metadata
+        self._stamp = 0
+
+    @property
+    def metadata(self) -> Metadata:
+        """The row of ``app_state`` as it is now."""
+        return replace(
+            self._metadata,
+            revision=self.revision,
+            next_session_number=self.next_session_number,
+            next_message_number=self.next_message_number,
+            projects=list(self.projects.values()),
+        )
+
+    def add(self, record: SessionRecord) -> None:
+        self.sessions[record.id] = record
+        if record.creation_key is not None:
+            self.created_by_key[record.creation_key] = record.id
+
+    def remove(self, record: SessionRecord) -> None:
+        record.removed = True
+        del self.sessions[record.id]
+        if record.creation_key is not None:
+            self.created_by_key.pop(record.creation_key, None)
+
+    def find(self, session: str) -> SessionRecord:
+        """Raises `Missing` for an unknown and for a quarantined id alike."""
+        record = self.sessions.get(session)
+        if record is None:
+            raise Missing("there is no such session")
+        return record
+
+    def project(self, project_id: str) -> Project:
+        """Raises `Bad`: a request names it in its body."""
+        project = self.projects.get(project_id)
+        if project is None:
+            raise Bad("there is no such project")
+        return project
+
+    def new_session_id(self) -> SessionId:
+        number = self.next_session_number
+        self.next_session_number = number + 1
+        return session_id(number)
+
+    def new_message_id(self) -> MessageId:
+        number = self.next_message_number
+        self.next_message_number = number + 1
+        return message_id(number)
+
+    def next_revision(self) -> int:
+        self.revision += 1
+        return self.revision
+
+    def stamp(self, record: SessionRecord) -> None:
+        """``record`` changed for clients: two equal stamps of one instance mean equal content."""
+        self._stamp += 1
+        record.stamp = self._stamp
+
+    def raise_session_number(self, highest: int) -> bool:
+        """Never hand out a number up to ``highest``; whether that changed anything."""
+        if self.next_session_number > highest:
+            return False
+        self.next_session_number = highest + 1
+        return True
+
+    def descendants(self, record: SessionRecord) -> list[SessionRecord]:
+        """``record`` and every session that it, or one of them, had delegated work to."""
+        found = {record.id: record}
+        waiting = [record.id]
+        while waiting:
+            parent = waiting.pop()
+            for link in self.delegations.values():
+                child = self.sessions.get(link.child_session_id)
+                if link.parent_session_id == parent and child is not None and child.id not in found:
+                    found[child.id] = child
+                    waiting.append(child.id)
+        return list(found.values())
+
+    def is_child(self, record: SessionRecord) -> bool:
+        """By its own mark or by a record that names it: either alone is enough."""
+        if record.session.parent_delegation_id is not UNSET:
+            return True
+        return any(link.child_session_id == record.id for link in self.delegations.values())
+
+    def ignore_thread(self, thread_id: str) -> None:
+        """A deleted session's Codex thread must not be discovered again."""
+        known = self._metadata.ignored_discovered_codex_thread_ids
+        threads = [] if known is UNSET else known
+        if thread_id not in threads:
+            self._metadata = replace(self._metadata, ignored_discovered_codex_thread_ids=[*threads, thread_id])

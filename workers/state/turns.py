@@ -1,0 +1,236 @@
+"""The life of a turn: a prompt becomes one, its runtime worker takes it or refuses it, it ends, the queue goes on."""
+
+from time import monotonic
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from termal.faults import fault
+from termal.log import Log
+from termal.model.ids import new_turn_id
+from termal.model.message import Text
+from termal.model.session import LiveActivity, PendingPrompt
+from termal.model.stored import QueueEntry
+from termal.rules import wording
+from termal.rules.closing import closed
+from termal.rules.peer_prompt import worded
+from termal.rules.queue import drains, drains_after_loss
+from termal.rules.settings import modes_of, runtime_of
+from termal.rules.turn_end import Ending, Verdict, end_of_turn
+from termal.wire.errors import Conflict, Internal, NotFound, NotImplementedYet, TermalError
+from termal.wire.operations import TURN_START, WRITE_S, PromptImage, StartTurn, TurnTaken
+from termal.wire.turns import SessionSpec
+from workers.state.change import Book, Change
+from workers.state.clock import now_text
+from workers.state.runtimes import Runtimes
+from workers.state.session_record import SessionRecord
+from workers.state.turn import Turn
+
+REPLY_S = 0.3
+"""Kept of a request's deadline for the answer that a turn could not be started."""
+START_S = 1.0
+"""A runtime worker answers within this time; who waits for less does not end the turn by going away."""
+
+
+class Turns:
+    def __init__(self, book: Book, runtimes: Runtimes, log: Log) -> None:
+        self._book = book
+        self._runtimes = runtimes
+        self._log = log
+
+    def problem(self, record: SessionRecord) -> TermalError | None:
+        """Why no turn of ``record`` can start now, whatever its prompt says."""
+        if record.remote:
+            return NotImplementedYet("sessions of other daemons cannot be driven from here")
+        if record.session.codex_thread_state == "archived":
+            return Conflict("the Codex thread is archived; unarchive it first", reason="archivedThread")
+        return None
+
+    def dispatch(self, change: Change, record: SessionRecord, entry: QueueEntry) -> Turn:
+        """Make ``entry`` the running turn, within ``change``; the caller commits it and calls `start` after that."""
+        prompt = entry.pending_prompt
+        if record.turn is not None:
+            self.retire(record, record.turn)
+        turn = Turn(new_turn_id(), runtime_of(record.agent), prompt.id)
+        record.turn = turn
+        record.status = "active"
+        record.blocked = False
+        record.live = LiveActivity(prompt=prompt.text)
+        self._activate_codex(record)
+        change.summary(record)
+        change.append(
+            record,
+            Text(
+                id=prompt.id,
+                timestamp=prompt.timestamp,
+                author="you",
+                text=prompt.text,
+                attachments=prompt.attachments,
+                expanded_text=prompt.expanded_text,
+                source=prompt.source,
+            ),
+        )
+        return turn
+
+    def start(self, record: SessionRecord, turn: Turn, entry: QueueEntry, deadline_s: float | None = None) -> None:
+        """Hand a committed turn to its runtime worker, which takes it or refuses it; `Turn.on_taken` learns which."""
+        if record.removed or record.turn is not turn:
+            turn.taken(NotFound("the session was removed"))
+            return
+        now = monotonic()
+        patient = deadline_s is not None and deadline_s - REPLY_S > now + START_S
+        limit = deadline_s - REPLY_S if deadline_s is not None and patient else now + WRITE_S
+        request = StartTurn(
+            spec=self._spec(record),
+            turn_id=turn.id,
+            prompt=self._prompt(record, entry.pending_prompt),
+            images=[
+                PromptImage(image.data, image.metadata.media_type, image.metadata.file_name)
+                for image in entry.attachments
+            ],
+        )
+
+        def done(reply: TurnTaken | None, error: TermalError | None) -> None:
+            fault("state.after_turn_start_sent")
+            if record.turn is not turn or turn.phase != "starting":
+                return
+            if error is not None:
+                self._refused(record, turn, error)
+                return
+            self.took(turn)
+
+        self._runtimes.wanted(turn.worker).call(TURN_START, request, done, trace=turn.id, deadline_s=limit)
+
+    def took(self, turn: Turn) -> None:
+        """A runtime worker holds ``turn``: by its word, or because it reports events of it."""
+        if turn.phase in ("starting", "held"):
+            turn.phase = "running"
+            turn.taken(None)
+
+    def end(self, record: SessionRecord, turn: Turn, ending: Ending, detail: str = "") -> None:
+        """``turn`` is over: the transcript says so in one commit, then the queue may go on."""
+        verdict = end_of_turn(ending, record.agent, detail)
+        change = self._book.change()
+        self.close(change, record, verdict)
+        if verdict.drain == "head":
+            turn.phase = "ended"
+        else:
+            self.retire(record, turn)
+        change.commit(after=lambda: self.after_end(record, turn, verdict))
+
+    def close(self, change: Change, record: SessionRecord, verdict: Verdict) -> None:
+        """Everything open ends, the closing text is appended, the status is what it is after the turn."""
+        record.status = verdict.status
+        record.live = None
+        record.stored = replace(
+            record.stored,
+            active_codex_approval_policy=None,
+            active_codex_sandbox_mode=None,
+            active_codex_reasoning_effort=UNSET,
+        )
+        for position in range(record.start, record.count):
+            message = closed(record.at(position), verdict.close)
+            if message is not None:
+                change.update(record, position, message, preview=False)
+        if verdict.text is not None:
+            self.say(change, record, verdict.text)
+        if not record.preview.strip():
+            record.preview = wording.DONE
+        change.summary(record)
+
+    def say(self, change: Change, record: SessionRecord, text: str) -> None:
+        """Append ``text`` as the assistant's."""
+        registry = self._book.registry
+        message = Text(id=registry.new_message_id(), timestamp=now_text(), author="assistant", text=text)
+        change.append(record, message)
+
+    def after_end(self, record: SessionRecord, turn: Turn, verdict: Verdict) -> None:
+        """The end is stored: start what follows it, then confirm the end to whoever reported it."""
+        fault("state.after_turn_end_before_drain")
+        if record.removed:
+            turn.drained()
+        elif record.busy or self.drain(record, workflow_only=verdict.drain == "workflow"):
+            # What follows is decided: it, and with it the memory of this turn, is in the next commit.
+            self._book.journal.after(turn.drained)
+        else:
+            self.retire(record, turn)
+            turn.drained()
+
+    def drain(self, record: SessionRecord, *, workflow_only: bool) -> bool:
+        """Start the queue's head if the rules let it; whether a turn was dispatched."""
+        sources = [queued.entry.source for queued in record.queue]
+        rule = drains_after_loss if workflow_only else drains
+        if not rule(sources, blocked=record.blocked):
+            return False
+        problem = self.problem(record)
+        if problem is not None:
+            self._log.warning("queue.waits", sessionId=record.id, error=problem.message)
+            return False
+        change = self._book.change()
+        self.dispatch_head(change, record)
+        change.commit()
+        return True
+
+    def dispatch_head(self, change: Change, record: SessionRecord) -> Turn:
+        """Take the head out of the queue and make it the running turn; it starts after the commit of ``change``."""
+        entry = record.queue.pop(0).entry
+        record.peer_messages.pop(entry.pending_prompt.id, None)
+        turn = self.dispatch(change, record, entry)
+        self._book.journal.after(lambda: self.start(record, turn, entry))
+        return turn
+
+    def runtime_ended(self, worker: str) -> None:
+        """The worker is gone and its agents with it: the turns that it held end; their queues wait."""
+        for record in list(self._book.registry.sessions.values()):
+            turn = record.turn
+            if turn is not None and turn.worker == worker and turn.phase == "running":
+                self.end(record, turn, "lost")
+
+    def _refused(self, record: SessionRecord, turn: Turn, error: TermalError) -> None:
+        self._log.warning("turn.refused", sessionId=record.id, turnId=turn.id, error=error.message)
+        verdict = end_of_turn("refused", record.agent, error.message)
+        change = self._book.change()
+        self.close(change, record, verdict)
+        record.turn = None
+        problem = Internal(f"the agent could not be started: {error.message}", reason="runtimeRefused")
+        change.commit(after=lambda: turn.taken(problem))
+
+    def retire(self, record: SessionRecord, turn: Turn) -> None:
+        """Remember ``turn`` as the last one, so that a repeated report of it is known, and free its place."""
+        if record.turn is turn:
+            record.turn = None
+        record.last_turn = replace(turn.stored(), ended=True, items=[], requests=[], open_texts=[])
+
+    @staticmethod
+    def _activate_codex(record: SessionRecord) -> None:
+        """The settings that this turn runs with; later changes are for the next one."""
+        if record.agent == "Codex":
+            record.stored = replace(
+                record.stored,
+                active_codex_approval_policy=record.session.approval_policy,
+                active_codex_sandbox_mode=record.session.sandbox_mode,
+                active_codex_reasoning_effort=record.session.reasoning_effort,
+            )
+
+    @staticmethod
+    def _spec(record: SessionRecord) -> SessionSpec:
+        session = record.session
+        external = session.external_session_id
+        return SessionSpec(
+            session_id=session.id,
+            agent=session.agent,
+            workdir=session.workdir,
+            model=session.model,
+            external_session_id=None if external is UNSET else external,
+            modes=modes_of(session),
+        )
+
+    def _prompt(self, record: SessionRecord, prompt: PendingPrompt) -> str:
+        """What the agent reads: the expanded text where there is one, behind a header when a peer sent it."""
+        text = prompt.text if prompt.expanded_text is UNSET else prompt.expanded_text
+        source = prompt.source
+        if source is UNSET or source.kind is not UNSET or source.session_id is UNSET:
+            return text
+        sender = self._book.registry.sessions.get(source.session_id)
+        other = sender is not None and sender.session.project_id != record.session.project_id
+        return worded(text, sender_id=source.session_id, sender_name=source.name, other_project=other)
