@@ -23,7 +23,7 @@ test: install  ## Run what CI runs: every test but those that need the real agen
 	$(BIN)/python -m pytest -m "not agents"
 
 test-fast: install  ## Run the tests without real daemons: under a minute.
-	$(BIN)/python -m pytest -m "not agents and not chaos and not system and not slow"
+	$(BIN)/python -m pytest -n auto -m "not agents and not chaos and not system and not slow"
 
 test-agents: install  ## Install the real agents in pinned versions (several hundred megabytes) and test with them.
 	$(BIN)/python -m tests.agents.install

@@ -1,9 +1,9 @@
 """The budgets of the daemon itself: start, restart, accepting a prompt, event latency, idle memory and CPU."""
 
-import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -108,21 +108,24 @@ class Stream(threading.Thread):
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
         parts = urlsplit(url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
+        self._host = parts.netloc
         self.arrived: dict[str, float] = {}
         self.ready = threading.Event()
 
     def run(self) -> None:
-        self._connection.request("GET", "/api/events")
-        reply = self._connection.getresponse()
-        while line := reply.readline():
+        self._socket.sendall(f"GET /api/events HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
+        lines = self._socket.makefile("rb")
+        while line := lines.readline():
             now = time.perf_counter()
             self.ready.set()
             if line.startswith(b"data: {") and b'"messageAdded"' in line and b'"author":"you"' in line:
                 self.arrived[json.loads(line[6:])["message"]["text"]] = now
 
     def end(self) -> None:
-        self._connection.close()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self.join(5)
+        self._socket.close()
 
 
 def event_latency_ms(daemon: Daemon, session: str) -> list[float]:

@@ -128,10 +128,21 @@ class Daemon:
                 continue
             if self._shutdown is not None:
                 return
-            if worker.starts == 0 and self._may_start(worker.spec):
+            if worker.starts == 0:
                 worker.due_at = now
-            if worker.due_at is not None and now >= worker.due_at and self._open_port(worker.spec):
-                worker.start([name for name in self._running() if name != worker.name], now)
+            if worker.due_at is not None and now >= worker.due_at:
+                # The interpreters of a starting daemon come up side by side; their work begins in order.
+                wait = not self._may_start(worker.spec)
+                if wait or self._open_port(worker.spec):
+                    worker.start([name for name in self._running() if name != worker.name], now, wait=wait)
+        self._let_go(now)
+
+    def _let_go(self, now: float) -> None:
+        for worker in self._workers.values():
+            if worker.run is not None and worker.run.waits and self._may_start(worker.spec):
+                if not self._open_port(worker.spec):
+                    return
+                worker.go(now)
 
     def _may_start(self, spec: Spec) -> bool:
         """Whether everything that it needs has been there, or is something that the daemon can do without."""

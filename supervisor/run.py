@@ -13,13 +13,14 @@ from termal.wire.launch import StartKind
 
 
 class Run:
-    """What is known of it. Times are monotonic seconds."""
+    """What is known of it. Times are monotonic seconds. ``waits``: it was not told to begin yet."""
 
-    def __init__(self, child: Child, channel: Channel, now: float, ready_by: float) -> None:
+    def __init__(self, child: Child, channel: Channel, now: float, ready_by: float, *, waits: bool) -> None:
         self.child = child
         self.channel = channel
         self.heard_at = now
         self.ready_by = ready_by
+        self.waits = waits
         self.ready_at: float | None = None
         self.extended_to = 0.0
         self.aborted_at: float | None = None
@@ -31,11 +32,13 @@ class Run:
         self.started_s = start_time(child.pid)
 
 
-def start_run(spec: Spec, setting: Setting, output: Output, *, kind: StartKind, running: list[str], now: float) -> Run:
+def start_run(
+    spec: Spec, setting: Setting, output: Output, *, kind: StartKind, running: list[str], now: float, wait: bool
+) -> Run:
     """Start the program of ``spec``. Raises OSError when it, or a descriptor for it, cannot be had."""
     channel = Channel()
     try:
-        launch = setting.launch(spec.name, kind, channel.worker_fd, running, listens=spec.listens)
+        launch = setting.launch(spec.name, kind, channel.worker_fd, running, listens=spec.listens, wait=wait)
         keep = [channel.worker_fd, *([launch.listen_fd] if launch.listen_fd is not None else [])]
         output_fd = output.open()
         try:
@@ -52,4 +55,4 @@ def start_run(spec: Spec, setting: Setting, output: Output, *, kind: StartKind, 
         channel.close()
         raise
     channel.handed_over()
-    return Run(child, channel, now, now + spec.ready_s)
+    return Run(child, channel, now, now + spec.ready_s, waits=wait)

@@ -10,6 +10,8 @@ from termal.procs.notify import VARIABLES
 from termal.wire.launch import Launch, StartKind
 
 VERSION = __version__
+_NOT_PASSED = frozenset({*VARIABLES, "PYTHONDONTWRITEBYTECODE"})
+"""A worker that compiles its modules anew at every start takes twice as long to be back after a crash."""
 
 
 class Setting(NamedTuple):
@@ -24,7 +26,9 @@ class Setting(NamedTuple):
     started_at: str
     start_time_s: float | None
 
-    def launch(self, name: str, start: StartKind, control_fd: int, running: list[str], *, listens: bool) -> Launch:
+    def launch(
+        self, name: str, start: StartKind, control_fd: int, running: list[str], *, listens: bool, wait: bool
+    ) -> Launch:
         host, port = self.bound.getsockname()[:2]
         return Launch(
             name=name,
@@ -37,11 +41,12 @@ class Setting(NamedTuple):
             port=port,
             running=running,
             portable=self.portable,
+            wait=wait,
             listen_fd=self.bound.fileno() if listens else None,
         )
 
     def worker_environment(self, launch: Launch) -> dict[str, str]:
         """The daemon's environment without what was meant for the daemon, and with the launch."""
-        passed = {name: value for name, value in self.environment.items() if name not in VARIABLES}
+        passed = {name: value for name, value in self.environment.items() if name not in _NOT_PASSED}
         # The stacks of a worker that had to be aborted go to its stderr file.
         return {**passed, "PYTHONFAULTHANDLER": "1", **launch.to_environment()}

@@ -13,7 +13,7 @@ from termal.log import Log
 from termal.model.status import LastExit, Latency, ProcessReport, ProcessState
 from termal.procs.signals import ABORT, KILL, TERMINATE
 from termal.procs.spawn import Exit
-from termal.wire.control import Beat, BootDone, Extend, Need, Ready, Refused, Stop, ToSupervisor, ToWorker
+from termal.wire.control import Beat, BootDone, Extend, Go, Need, Ready, Refused, Stop, ToSupervisor, ToWorker
 from termal.wire.launch import StartKind
 
 EXIT_CANNOT_RUN = 127
@@ -56,21 +56,29 @@ class Worker:
 
     # -- starting
 
-    def start(self, running: list[str], now: float) -> None:
-        """Start a run. A program that cannot be started counts as one that ended at once."""
+    def start(self, running: list[str], now: float, *, wait: bool = False) -> None:
+        """Start a run; with ``wait`` it only comes up and begins with `go`. A program that cannot be started counts as
+        one that ended at once."""
         self.due_at = None
         self.starts += 1
         self._started_at = now_rfc3339()
         try:
             first = not self._boot_done if self.spec.has_boot else not self.was_ready
             kind: StartKind = "boot" if first else "replacement"
-            self.run = start_run(self.spec, self._setting, self._output, kind=kind, running=running, now=now)
+            self.run = start_run(self.spec, self._setting, self._output, kind=kind, running=running, now=now, wait=wait)
         except OSError as error:
             self._log.error("worker.cannot_start", worker=self.name, error=str(error))
             self._over(Exit(EXIT_CANNOT_RUN, None), now, None, why=f"cannot be started: {error.strerror}")
             return
         self.state = "starting"
         self._log.info("worker.started", worker=self.name, child=self.pid, starts=self.starts)
+
+    def go(self, now: float) -> None:
+        """What it waited for is there."""
+        if self.run is not None and self.run.waits:
+            self.run.waits = False
+            self.run.ready_by = now + self.spec.ready_s
+            self.run.channel.send(Go())
 
     # -- while it runs
 
@@ -95,6 +103,8 @@ class Worker:
             if now >= run.kill_at:
                 run.child.signal_group(KILL)
                 run.kill_at = now + _AGAIN_S
+        elif run.waits:
+            return
         elif run.ready_at is None:
             if now >= run.ready_by:
                 run.missed_start = True
@@ -120,6 +130,8 @@ class Worker:
         if (run := self.run) is not None:
             if run.kill_at is not None:
                 due.append(run.kill_at)
+            elif run.waits:
+                return due
             elif run.ready_at is None:
                 due.append(run.ready_by)
             else:

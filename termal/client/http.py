@@ -11,8 +11,9 @@ import httpx
 import msgspec
 
 from termal.client.errors import Unreachable, error_of
-from termal.client.replies import Changed, Created, Health, History, SessionReply, State
+from termal.client.replies import Changed, Health, History, State
 from termal.client.stream import Event, parse_events
+from termal.model.reply import CreateSessionResponse, SessionResponse
 from termal.model.status import DaemonStatus
 
 T = TypeVar("T")
@@ -74,13 +75,13 @@ class Http:
         model: str | None = None,
         project_id: str | None = None,
         settings: dict[str, str] | None = None,
-    ) -> Created:
+    ) -> CreateSessionResponse:
         body = {"agent": agent, "name": name, "workdir": workdir, "model": model, "projectId": project_id}
-        return self._write("/api/sessions", Created, {**body, **(settings or {})}, key=str(uuid.uuid4()))
+        return self._write("/api/sessions", CreateSessionResponse, {**body, **(settings or {})}, key=str(uuid.uuid4()))
 
-    def read_session(self, session_id: str, tail: int = 20) -> SessionReply:
+    def read_session(self, session_id: str, tail: int = 20) -> SessionResponse:
         """The session with its newest ``tail`` (1 to 64) messages."""
-        return self._call("GET", _path(session_id), SessionReply, params={"tail": tail})
+        return self._call("GET", _path(session_id), SessionResponse, params={"tail": tail})
 
     def history(self, session_id: str, *, after: str | None = None, before: str | None = None) -> History:
         """A page of up to 64 messages next to a message id; the newest ones without any."""

@@ -38,19 +38,6 @@ class State(Record, frozen=True):
     projects: list[dict[str, Any]] = []
 
 
-class SessionReply(Record, frozen=True):
-    revision: int
-    server_instance_id: str
-    session: Session
-
-
-class Created(Record, frozen=True):
-    session_id: str
-    session: Session
-    revision: int
-    server_instance_id: str
-
-
 class Changed(Record, frozen=True):
     """The reply of every action on a session: the state, in which that session alone has its newest messages."""
 

@@ -3,8 +3,9 @@
 import msgspec
 from msgspec import structs
 
-from termal.client.replies import Delta, SessionReply
+from termal.client.replies import Delta
 from termal.model.message import Command, Message, Text
+from termal.model.reply import SessionResponse
 from termal.model.session import SessionStatus
 
 
@@ -45,7 +46,7 @@ class Transcript:
         self._adopted = -1
         self._revision = -1
 
-    def adopt(self, reply: SessionReply, missing: list[Message] | None = None) -> list[Update]:
+    def adopt(self, reply: SessionResponse, missing: list[Message] | None = None) -> list[Update]:
         """Take a snapshot over. ``missing`` are messages between `end` and the start of the snapshot's window."""
         session = reply.session
         updates: list[Update] = []

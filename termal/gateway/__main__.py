@@ -11,7 +11,7 @@ from termal.config import ConfigRefused, read_config
 from termal.home import Home
 from termal.log import Log
 from termal.procs.death import tie_to_parent
-from termal.wire.control import EXIT_OK, EXIT_USAGE, Refused, encode_line
+from termal.wire.control import EXIT_OK, EXIT_USAGE, Go, Refused, Stop, decode_to_worker, encode_line
 from termal.wire.launch import Launch
 
 _MEANT_FOR_OTHERS = (
@@ -40,18 +40,37 @@ def main() -> int:
     if launch.listen_fd is None:
         return _refuse(launch, log, "the gateway was started without its listening socket")
     try:
-        read_config(home.config)
+        config = read_config(home.config)
     except ConfigRefused as error:
         return _refuse(launch, log, str(error))
+    if config.auth == "token":
+        # Serving without the check that was asked for would open the daemon to whoever reaches its port.
+        return _refuse(launch, log, 'config.toml: auth = "token" is not supported by this version of the gateway')
     for name in _MEANT_FOR_OTHERS:
         os.environ.pop(name, None)
     # gunicorn looks at its working directory as soon as it is imported; ours may have been removed.
     os.chdir(home.root)
     from termal.gateway.arbiter import GatewayApplication  # noqa: PLC0415
 
+    if launch.wait and not _wait_for_go(launch.control_fd):
+        return EXIT_OK
     log.info("gateway.started", start=launch.start)
     GatewayApplication(launch, log).run()
     return EXIT_OK
+
+
+def _wait_for_go(control_fd: int) -> bool:
+    """False: a stop was ordered, or the supervisor is gone. Byte by byte: what follows belongs to the worker."""
+    line = b""
+    while byte := os.read(control_fd, 1):
+        line += byte
+        if byte != b"\n":
+            continue
+        order = decode_to_worker(line)
+        if isinstance(order, Go | Stop):
+            return isinstance(order, Go)
+        line = b""
+    return False
 
 
 def _refuse(launch: Launch, log: Log, message: str) -> int:

@@ -124,9 +124,9 @@ class Census:
         """Runs on a thread of its own: the figures come from the kernel, one file after the other."""
         usage = self._processes.usage({os.getpid(), *(row.pid for row in rows if row.pid is not None)})
         # The process that the supervisor knows only watches over this one, which does the work.
-        mine, parent = usage.pop(os.getpid(), None), os.getppid()
-        if mine is not None and parent in usage:
-            usage[parent] = _sum(usage[parent], mine)
+        mine, parent = os.getpid(), os.getppid()
+        if mine in usage and parent in usage:
+            usage[parent] = _sum(usage[parent], usage[mine])
         measured = self._agents.tree_usage([tree.pid for tree in trees])
         return usage, [_agent(tree, measured[tree.pid]) for tree in trees if tree.pid in measured]
 

@@ -1,16 +1,20 @@
-"""One HTTP connection: gunicorn's protocol with a cap on their number and a limit for a silent start."""
+"""One HTTP connection: gunicorn's protocol with a cap on their number, a limit for a silent start, and our errors."""
 
 import asyncio
+import uuid
+from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 from gunicorn.asgi.protocol import ASGIProtocol
 
 from termal.gateway.refusal import JSON, RETRY_AFTER_S, error_json
-from termal.wire.errors import Busy
+from termal.wire.errors import Busy, Internal, InvalidRequest, TermalError
 
 EVENTS = "/api/events"
 FIRST_REQUEST_S = 10.0
 """For the head of the first request. Later ones have the keep-alive time."""
+_SERVER_FAULT = 500
 
 
 class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
@@ -23,7 +27,8 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
 
     def connection_made(self, transport: Any) -> None:
         if len(self.worker.connections) >= self.worker.worker_connections:
-            transport.write(_FULL)
+            busy = Busy("too many connections are open; nothing was read", reason="connections")
+            transport.write(_raw_reply(busy, "Service Unavailable", f"Retry-After: {RETRY_AFTER_S}\r\n"))
             transport.close()
             return
         self._let_in = True
@@ -59,19 +64,23 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no types
         if self.transport is not None:
             self.transport.abort()
 
+    def _send_error_response(self, status: int, message: str, extra_headers: Iterable[tuple[str, str]] = ()) -> None:
+        """gunicorn's answer to what it could not read as a request, in the form of every other error."""
+        error = InvalidRequest(message, reason="http") if status < _SERVER_FAULT else Internal("the request failed")
+        more = "".join(f"{name}: {value}\r\n" for name, value in extra_headers)
+        self._safe_write(_raw_reply(error, HTTPStatus(status).phrase, more, status))
+
     def _end_if_silent(self) -> None:
         if self.req_count <= 1 and self.idle:
             self.end()
 
 
-def _full() -> bytes:
-    body = error_json(Busy("too many connections are open; nothing was read", reason="connections"), "")
+def _raw_reply(error: TermalError, phrase: str, more: str, status: int | None = None) -> bytes:
+    request_id = uuid.uuid4().hex
+    body = error_json(error, request_id)
     head = (
-        "HTTP/1.1 503 Service Unavailable\r\n"
-        f"Content-Type: {JSON}\r\nContent-Length: {len(body)}\r\nRetry-After: {RETRY_AFTER_S}\r\n"
-        "Connection: close\r\n\r\n"
+        f"HTTP/1.1 {status or error.status} {phrase}\r\n"
+        f"Content-Type: {JSON}\r\nContent-Length: {len(body)}\r\nX-Request-Id: {request_id}\r\n"
+        f"{more}Connection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-_FULL = _full()

@@ -16,7 +16,7 @@ from gunicorn.workers.gasgi import ASGIWorker
 
 from termal.gateway.connection import Connection
 from termal.procs.limits import raise_descriptor_limit
-from termal.procs.signals import INTERRUPT, TERMINATE, send
+from termal.procs.signals import HANG_UP, INTERRUPT, TERMINATE, send
 from termal.wire.control import Stop
 from termal.worker.control import Control
 
@@ -48,8 +48,11 @@ class GatewayWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def init_signals(self) -> None:
         super().init_signals()
-        self.loop.add_signal_handler(INTERRUPT, _nothing)
-        # In place of gunicorn's handler, which a hanging loop would never run: the stacks go to stderr.
+        for number in (INTERRUPT, HANG_UP):
+            self.loop.add_signal_handler(number, _nothing)
+        # In place of gunicorn's handler, which a hanging loop would never run: the stacks go to stderr. Enabled
+        # already in the arbiter, it would not take its signals back without being disabled first.
+        faulthandler.disable()
         faulthandler.enable()
 
     def handle_exit_signal(self) -> None:

@@ -9,17 +9,6 @@ from termal.model.session import Session
 from termal.model.stored import Preferences, Project
 
 
-class AgentReadiness(Record, frozen=True):
-    """Whether sessions of ``agent`` can be made here; ``blocking`` refuses their creation."""
-
-    agent: str
-    status: str
-    blocking: bool
-    detail: str
-    warning_detail: str | UnsetType = UNSET
-    command_path: str | UnsetType = UNSET
-
-
 class StateResponse(Record, frozen=True):
     revision: int
     server_instance_id: str

@@ -26,9 +26,7 @@ class Span(NamedTuple):
         return self.end < self.total and self.end > self.start
 
 
-def check_selectors(
-    *, before: str | None, after: str | None, around: int | None, from_start: bool, limit: int
-) -> None:
+def check_selectors(*, before: str | None, after: str | None, around: int | None, from_start: bool, limit: int) -> None:
     """Raises `Bad` for what can never be answered."""
     if not 1 <= limit <= PAGE_MESSAGES:
         raise Bad(f"limit must be 1..{PAGE_MESSAGES}")

@@ -17,13 +17,12 @@ COMMAND = 1
 DIFF = 2
 ERROR = 3
 USER_BIT = 4
-_KIND_BITS = 3
 _FAILED_DECISIONS = frozenset({"interrupted", "canceled", "rejected"})
 _FAILED_STATES = frozenset({"interrupted", "canceled"})
 
 
 class BadOverview(ValueError):
-    """A stored byte that no build of ours writes, or a map of another length than the transcript."""
+    """A stored map that has a hole, or another length than its transcript."""
 
 
 def kind_of(message: Message) -> int:
@@ -37,13 +36,6 @@ def kind_of(message: Message) -> int:
 
 def byte_of(message: Message) -> int:
     return kind_of(message) | (USER_BIT if message.author == "you" else 0)
-
-
-def kind_and_user(byte: int) -> tuple[int, bool]:
-    """What a stored byte says. Raises `BadOverview` for bits that are never set."""
-    if byte > _KIND_BITS | USER_BIT:
-        raise BadOverview(f"an overview byte {byte:#04x} is none of this format")
-    return byte & _KIND_BITS, bool(byte & USER_BIT)
 
 
 def spliced(stored: bytes, changes: dict[int, int], count: int) -> bytes:

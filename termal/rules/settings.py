@@ -93,11 +93,6 @@ def emoji_of(agent: str) -> str:
     return EMOJI.get(agent) or agent[:2].upper()
 
 
-def owner_of(key: str) -> str | None:
-    """The agent that has the setting ``key`` (a wire name), None for no setting of ours."""
-    return _OWNERS.get(key)
-
-
 def at_creation(agent: str, model: str | None, requested: dict[str, str]) -> dict[str, Any]:
     """Field values of `Session` for a new session of ``agent``. Raises `Bad` for a key or value it cannot have."""
     values = dict(_DEFAULTS.get(agent, {}))

@@ -5,7 +5,6 @@ WAITING = "Waiting"
 DONE = "Done"
 STOPPED = "Stopped by the user."
 FAILED_PREFIX = "Turn failed: "
-ERROR_PREFIX = "Error: "
 EXPIRED = "Expired"
 CANCELED = "Canceled"
 
@@ -15,9 +14,7 @@ NEEDS_MCP_INPUT = "Needs MCP input"
 NEEDS_CODEX_ANSWER = "Needs a Codex answer"
 
 _TURN_CUT = "TermAl restarted during this turn; its last answer may be cut off. Send a prompt to go on."
-_REQUEST_EXPIRED = (
-    "TermAl restarted while a request was open; that request has expired. Send a prompt to go on."
-)
+_REQUEST_EXPIRED = "TermAl restarted while a request was open; that request has expired. Send a prompt to go on."
 _DECISIONS = {
     "accepted": "Approved",
     "acceptedForSession": "Approved for this session",

@@ -61,6 +61,10 @@ class Stop(Line, frozen=True, tag="stop"):
     deadline: float
 
 
+class Go(Line, frozen=True, tag="go"):
+    """What a worker that was launched to wait needs is there: begin. A second one means nothing."""
+
+
 class Peers(Line, frozen=True, tag="peers"):
     """Names of the workers that are running now (ready or starting); sent to each worker on every change."""
 
@@ -72,7 +76,7 @@ class Reload(Line, frozen=True, tag="reload"):
 
 
 ToSupervisor = Ready | Beat | Extend | Need | BootDone | Refused
-ToWorker = Stop | Peers | Reload
+ToWorker = Stop | Go | Peers | Reload
 
 EXIT_OK = 0
 EXIT_USAGE = 64

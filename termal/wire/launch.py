@@ -15,6 +15,8 @@ StartKind = Literal["boot", "replacement"]
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """``control_fd``: the worker's end of its control socket. ``running``: peers that run at this moment.
 
+    ``wait``: import everything, then open and bind nothing before the line `Go`: at the start of the daemon the
+    interpreters of all workers come up side by side, while their work still begins one after the other.
     ``portable``: use no Linux-only mechanism (parent-death signal, subreaper, pidfd, /proc). ``listen_fd``: the
     inherited TCP socket, for the gateway alone. ``mark``: the value of `MARK_VARIABLE`.
     """
@@ -29,6 +31,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8787
     running: list[str] = []
     portable: bool = False
+    wait: bool = False
     listen_fd: int | None = None
 
     def to_environment(self) -> dict[str, str]:

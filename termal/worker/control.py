@@ -13,6 +13,7 @@ from termal.wire.control import (
     Beat,
     BootDone,
     Extend,
+    Go,
     Need,
     Peers,
     Ready,
@@ -42,6 +43,7 @@ class Control:
         control_fd: int,
         *,
         on_stop: Callable[[Stop], None],
+        on_go: Callable[[], None] | None = None,
         on_peers: Callable[[Sequence[str]], None] | None = None,
         on_reload: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
@@ -53,6 +55,7 @@ class Control:
         self._received = b""
         self._waiting = b""
         self._on_stop = on_stop
+        self._on_go = on_go
         self._on_peers = on_peers
         self._on_reload = on_reload
         self._on_end = on_end or _end_process
@@ -118,6 +121,8 @@ class Control:
             return
         if isinstance(order, Stop):
             self._on_stop(order)
+        elif isinstance(order, Go) and self._on_go is not None:
+            self._on_go()
         elif isinstance(order, Peers) and self._on_peers is not None:
             self._on_peers(order.running)
         elif isinstance(order, Reload) and self._on_reload is not None:

@@ -25,6 +25,7 @@ from termal.worker.control import Control, Facts, no_facts
 from termal.worker.stats import Stats
 
 _TICK_S = 0.02
+_LONGEST_PASS_S = 60.0
 _CLOSE_SHARE = 0.5
 _CLOSE_S = 2.0
 """Of the time to stop, half is kept for closing (a writer that retries, a checkpoint), two seconds at most."""
@@ -66,10 +67,12 @@ class Process:
             self.loop,
             launch.control_fd,
             on_stop=self._stop,
+            on_go=self._go,
             on_peers=self._peers,
             on_reload=self._reload,
         )
         self.config = Config()
+        self._may_begin = not launch.wait
         self.clean = False
         """Everything was closed as it should be."""
         self._server: Server | None = None
@@ -82,6 +85,13 @@ class Process:
     def configure(self) -> None:
         """Raises `ConfigRefused`."""
         self.config = read_config(self.home.config)
+
+    def wait_for_go(self) -> bool:
+        """Return when the work may begin; False when a stop was ordered before that. The supervisor's end of the
+        control line closing ends the process here as everywhere."""
+        while not self._may_begin and self._deadline_s is None:
+            self.loop.one_pass(_LONGEST_PASS_S)
+        return self._deadline_s is None
 
     def serve(self, handlers: Mapping[str, Handler]) -> Server:
         """Take the role and bind its socket; nothing is received before the loop runs. Raises `RoleTaken`."""
@@ -97,6 +107,9 @@ class Process:
         self.loop.run()
 
     # --------------------------------------------------------------------- orders
+
+    def _go(self) -> None:
+        self._may_begin = True
 
     def _peers(self, running: Sequence[str]) -> None:
         if self._duties is not None:
@@ -118,7 +131,7 @@ class Process:
         left_s = order.deadline - time.monotonic()
         self._deadline_s = order.deadline
         self._cut_at = order.deadline - min(_CLOSE_S, left_s * _CLOSE_SHARE)
-        if not first:
+        if not first or self._duties is None:
             return
         self.log.info("worker.draining", secondsLeft=round(left_s, 3))
         if self._server is not None:
@@ -168,6 +181,8 @@ def main(start: Start, *, refusals: tuple[type[Exception], ...] = ()) -> int:
     tie_to_parent(launch.control_fd, launch.portable)
     process = Process(launch)
     try:
+        if not process.wait_for_go():
+            return EXIT_OK
         process.configure()
         process.log.info("worker.started", start=launch.start)
         process.run(start(process))

@@ -283,8 +283,7 @@ def test_an_own_mcp_server_gets_its_token_and_no_command_line_shows_it(scene: Sc
             await adapter.answer(asked.request, option(asked, "accepted"))
             assert (await turn.end()).outcome == "completed"
             assert "token abc" in sent(scene)
-            assert not list(scene.home.glob("claude-*.json"))
-        assert not list(scene.home.glob("claude-*"))
+            assert not list(scene.home.glob("claude-*"))
 
     asyncio.run(scenario())
 

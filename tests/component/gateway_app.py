@@ -36,7 +36,10 @@ class App:
         if body is not None:
             headers.setdefault("Content-Type", "application/json")
         more.setdefault("host", "127.0.0.1")
-        return await self._conductor.simulate_request(method, path, port=PORT, headers=headers, body=body, **more)
+        reply: Result = await self._conductor.simulate_request(
+            method, path, port=PORT, headers=headers, body=body, **more
+        )
+        return reply
 
     async def get(self, path: str, **more: Any) -> Result:
         return await self.request("GET", path, **more)
@@ -128,5 +131,5 @@ def serve(run_dir: Path, scenario: Scenario, *, config: Config | None = None, st
             gateway.close()
             gateway.log.close()
 
-    with (state or FakeState(run_dir)) as running, FakeCoordination(run_dir):
+    with state or FakeState(run_dir) as running, FakeCoordination(run_dir):
         asyncio.run(body(running))

@@ -25,8 +25,7 @@ TRACE = "0" * 32
 
 FORWARDED: list[Any] = [
     pytest.param(
-        "POST",
-        "/api/sessions",
+        "POST /api/sessions",
         {"agent": "Claude", "name": "A", "workdir": "/w", "projectId": "p", "model": "m", "claudeEffort": "low"},
         201,
         CreateSession(
@@ -40,53 +39,48 @@ FORWARDED: list[Any] = [
         ),
         id="create",
     ),
-    pytest.param("POST", "/api/sessions", {"other": [1], "name": None}, 201, CreateSession(key=TRACE), id="defaults"),
-    pytest.param("GET", "/api/sessions/session-1", None, 200, ReadSession("session-1", 20), id="read"),
-    pytest.param("GET", "/api/sessions/a%2Fb?tail=64", None, 200, ReadSession("a/b", 64), id="read with a tail"),
-    pytest.param("GET", "/api/sessions/s/history", None, 200, ReadHistory(session_id="s"), id="history"),
+    pytest.param("POST /api/sessions", {"other": [1], "name": None}, 201, CreateSession(key=TRACE), id="defaults"),
+    pytest.param("GET /api/sessions/session-1", None, 200, ReadSession("session-1", 20), id="read"),
+    pytest.param("GET /api/sessions/a%2Fb?tail=64", None, 200, ReadSession("a/b", 64), id="read with a tail"),
+    pytest.param("GET /api/sessions/s/history", None, 200, ReadHistory(session_id="s"), id="history"),
     pytest.param(
-        "GET",
-        "/api/sessions/s/history?before=m%201&limit=3",
+        "GET /api/sessions/s/history?before=m%201&limit=3",
         None,
         200,
         ReadHistory(session_id="s", before="m 1", limit=3),
         id="history before",
     ),
     pytest.param(
-        "GET", "/api/sessions/s/history?around=0", None, 200, ReadHistory(session_id="s", around=0), id="history around"
+        "GET /api/sessions/s/history?around=0", None, 200, ReadHistory(session_id="s", around=0), id="history around"
     ),
     pytest.param(
-        "GET",
-        "/api/sessions/s/history?from=start",
+        "GET /api/sessions/s/history?from=start",
         None,
         200,
         ReadHistory(session_id="s", from_start=True),
         id="history from the start",
     ),
     pytest.param(
-        "POST",
-        "/api/sessions/s/messages",
+        "POST /api/sessions/s/messages",
         {"text": "hi", "expandedText": "hi there", "sourceSessionId": "t", "attachments": None},
         202,
         SendPrompt(key=TRACE, session_id="s", text="hi", expanded_text="hi there", source_session_id="t"),
         id="prompt",
     ),
     pytest.param(
-        "POST",
-        "/api/sessions/s/messages",
+        "POST /api/sessions/s/messages",
         {"text": "", "attachments": [{"data": "AQI=", "mediaType": "image/png", "fileName": "a"}]},
         202,
         SendPrompt(key=TRACE, session_id="s", text="", attachments=[PromptImage(b"\1\2", "image/png", "a")]),
         id="prompt of an image",
     ),
     pytest.param(
-        "POST", "/api/sessions/s/queued-prompts/p/cancel", None, 200, CancelPrompt("s", "p"), id="cancel a prompt"
+        "POST /api/sessions/s/queued-prompts/p/cancel", None, 200, CancelPrompt("s", "p"), id="cancel a prompt"
     ),
-    pytest.param("POST", "/api/sessions/s/stop", None, 200, OneSession("s"), id="stop"),
-    pytest.param("POST", "/api/sessions/s/kill", None, 200, OneSession("s"), id="kill"),
+    pytest.param("POST /api/sessions/s/stop", None, 200, OneSession("s"), id="stop"),
+    pytest.param("POST /api/sessions/s/kill", None, 200, OneSession("s"), id="kill"),
     pytest.param(
-        "POST",
-        "/api/sessions/s/approvals/m",
+        "POST /api/sessions/s/approvals/m",
         {"decision": "acceptedForSession"},
         200,
         AnswerApproval("s", "m", "acceptedForSession"),
@@ -95,12 +89,13 @@ FORWARDED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "json", "status", "record"), FORWARDED)
+@pytest.mark.parametrize(("asked", "json", "status", "record"), FORWARDED)
 def test_a_request_reaches_state_as_a_record_and_its_answer_is_passed_on_unread(
-    run_dir: Path, method: str, path: str, json: Any, status: int, record: Any
+    run_dir: Path, asked: str, json: Any, status: int, record: Any
 ) -> None:
     async def scenario(app: App) -> None:
         app.state.answer_json = b'{ "as" : "it came" }'
+        method, path = asked.split(maxsplit=1)
         reply = await app.request(method, path, json)
         assert (reply.status_code, reply.content) == (status, b'{ "as" : "it came" }')
         assert reply.headers["content-type"] == "application/json"
@@ -114,63 +109,62 @@ def test_a_request_reaches_state_as_a_record_and_its_answer_is_passed_on_unread(
     serve(run_dir, scenario)
 
 
+def bad_queries(path: str, *queries: str, marks: Any = ()) -> list[Any]:
+    return [
+        pytest.param(f"GET {path}?{query}", None, 400, "invalid_request", id=query, marks=marks) for query in queries
+    ]
+
+
+SESSION, HISTORY = "/api/sessions/s", "/api/sessions/s/history"
 REFUSED: list[Any] = [
-    *(
-        pytest.param("GET", f"/api/sessions/s?{query}", None, 400, "invalid_request", id=f"tail {query}")
-        for query in ("tail=0", "tail=65", "tail=abc", "tail=", "tail=-1", "tail=1.5", "tail=%2B5", "tail=3&tail=3")
+    *bad_queries(SESSION, "tail=0", "tail=65", "tail=abc", marks=pytest.mark.case("H5")),
+    *bad_queries(SESSION, "tail=", "tail=-1", "tail=1.5", "tail=%2B5", "tail=3&tail=3"),
+    *bad_queries(
+        HISTORY,
+        "limit=0",
+        "limit=65",
+        "before=",
+        "before=x&after=y",
+        "from=end",
+        marks=pytest.mark.case("H7"),
     ),
-    *(
-        pytest.param("GET", f"/api/sessions/s/history?{query}", None, 400, "invalid_request", id=f"history {query}")
-        for query in (
-            "limit=0",
-            "limit=65",
-            "before=",
-            "before=%20",
-            "before=x&after=y",
-            "around=1&from=start",
-            "around=-1",
-            "around=x",
-            "from=end",
-            "before=x&before=y",
-        )
-    ),
-    pytest.param("GET", "/api/sessions/s?tail=%", b"", 400, "invalid_request", id="half an escape"),
-    pytest.param("POST", "/api/sessions", b"{", 422, "unprocessable", id="half a body"),
-    pytest.param("POST", "/api/sessions", b"[]", 422, "unprocessable", id="a list"),
-    pytest.param("POST", "/api/sessions", b"\xff", 422, "unprocessable", id="no text"),
-    pytest.param("POST", "/api/sessions", None, 422, "unprocessable", id="no body"),
-    pytest.param("POST", "/api/sessions", b'{"name":1}', 422, "unprocessable", id="a number for a name"),
-    pytest.param("POST", "/api/sessions", b'{"agent":null}', 422, "unprocessable", id="no agent"),
-    pytest.param("POST", "/api/sessions", b'{"agent":"Claud"}', 422, "unprocessable", id="an unknown agent"),
-    pytest.param("POST", "/api/sessions", b'{"claudeEffort":"huge"}', 422, "unprocessable", id="an unknown effort"),
-    pytest.param("POST", "/api/sessions", rb'{"name":"\ud800"}', 422, "unprocessable", id="half a character"),
-    pytest.param("POST", "/api/sessions", rb'{"name":"\udc00 x"}', 422, "unprocessable", id="its other half"),
-    pytest.param("POST", "/api/sessions", b"[" * 5000, 422, "unprocessable", id="far too deep"),
-    pytest.param("POST", "/api/sessions/s/messages", b"{}", 422, "unprocessable", id="no text in a prompt"),
-    pytest.param("POST", "/api/sessions/s/approvals/m", b'{"decision":"yes"}', 422, "unprocessable", id="a new decision"),
-    pytest.param("GET", "/api/sessions//history", None, 404, "not_found", id="an empty id"),
-    pytest.param("GET", "/api/sessions/", None, 404, "not_found", id="an empty last id"),
-    pytest.param("GET", "/api/sessions/%FF", None, 404, "not_found", id="an id that is no text"),
-    pytest.param("GET", "/api/nothing", None, 404, "not_found", id="an unknown path"),
-    pytest.param("GET", "/", None, 404, "not_found", id="the root"),
-    pytest.param("PUT", "/api/sessions", b"{}", 405, "invalid_request", id="a wrong method"),
-    pytest.param("DELETE", "/api/state", None, 405, "invalid_request", id="another wrong method"),
+    *bad_queries(HISTORY, "before=%20", "around=1&from=start", "around=-1", "around=x", "before=x&before=y"),
+    pytest.param("GET /api/sessions/s?tail=%", b"", 400, "invalid_request", id="half an escape"),
+    pytest.param("POST /api/sessions", b"{", 422, "unprocessable", id="half a body"),
+    pytest.param("POST /api/sessions", b"[]", 422, "unprocessable", id="a list"),
+    pytest.param("POST /api/sessions", b"\xff", 422, "unprocessable", id="no text"),
+    pytest.param("POST /api/sessions", None, 422, "unprocessable", id="no body"),
+    pytest.param("POST /api/sessions", b'{"name":1}', 422, "unprocessable", id="a number for a name"),
+    pytest.param("POST /api/sessions", b'{"agent":null}', 422, "unprocessable", id="no agent"),
+    pytest.param("POST /api/sessions", b'{"agent":"Claud"}', 422, "unprocessable", id="an unknown agent"),
+    pytest.param("POST /api/sessions", b'{"claudeEffort":"huge"}', 422, "unprocessable", id="an unknown effort"),
+    pytest.param("POST /api/sessions", rb'{"name":"\ud800"}', 422, "unprocessable", id="half a character"),
+    pytest.param("POST /api/sessions", rb'{"name":"\udc00 x"}', 422, "unprocessable", id="its other half"),
+    pytest.param("POST /api/sessions", b"[" * 5000, 422, "unprocessable", id="far too deep"),
+    pytest.param("POST /api/sessions/s/messages", b"{}", 422, "unprocessable", id="no text in a prompt"),
+    pytest.param("POST /api/sessions/s/approvals/m", b'{"decision":"yes"}', 422, "unprocessable", id="a new decision"),
+    pytest.param("GET /api/sessions//history", None, 404, "not_found", id="an empty id"),
+    pytest.param("GET /api/sessions/", None, 404, "not_found", id="an empty last id"),
+    pytest.param("GET /api/sessions/%FF", None, 404, "not_found", id="an id that is no text"),
+    pytest.param("GET /api/nothing", None, 404, "not_found", id="an unknown path"),
+    pytest.param("GET /", None, 404, "not_found", id="the root"),
+    pytest.param("PUT /api/sessions", b"{}", 405, "invalid_request", id="a wrong method"),
+    pytest.param("DELETE /api/state", None, 405, "invalid_request", id="another wrong method"),
 ]
 
 
-@pytest.mark.case("H5")
-@pytest.mark.case("H7")
-@pytest.mark.parametrize(("method", "path", "body", "status", "code"), REFUSED)
+@pytest.mark.parametrize(("asked", "body", "status", "code"), REFUSED)
 def test_what_can_be_seen_to_be_wrong_is_refused_in_one_form_and_state_never_hears_of_it(
-    run_dir: Path, method: str, path: str, body: bytes | None, status: int, code: str
+    run_dir: Path, asked: str, body: bytes | None, status: int, code: str
 ) -> None:
     async def scenario(app: App) -> None:
+        method, path = asked.split(maxsplit=1)
         reply = await app.request(method, path, body=body)
         assert (reply.status_code, reply.json["code"]) == (status, code)
         assert reply.json["error"]
         assert reply.json["requestId"] == reply.headers["x-request-id"]
         assert set(reply.json) <= {"error", "code", "reason", "detail", "requestId"}
-        if "tail=" in path:
+        if "tail=" in asked:
             assert "session query" in reply.json["error"]
             assert "tail" in reply.json["error"]
         assert app.state.requests == []

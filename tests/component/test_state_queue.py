@@ -153,3 +153,39 @@ def test_a_stored_entry_under_either_spelling_is_read(state: StateWorker, runtim
     state.send(session_id, "B")
     assert runtime.turn(0).start.prompt == "A"
     assert "pending_prompt" in state.row(session_id)["queuedPrompts"][0]
+
+
+@pytest.mark.case("S48")
+def test_neighbouring_peer_prompts_wait_as_one(state: StateWorker, runtime: FakeRuntime) -> None:
+    lead, other, session_id = state.create(name="Lead"), state.create(name="Other"), state.create()
+    state.send(session_id, "go")
+    runtime.turn(0)
+    state.send(session_id, "P1", source_session_id=lead)
+    first = state.read(session_id)["pendingPrompts"][0]["id"]
+    state.send(session_id, "P2", source_session_id=other)
+    state.send(session_id, "U")
+    state.send(session_id, "P3", source_session_id=lead)
+    batch, user, last = state.read(session_id)["pendingPrompts"]
+    assert batch["id"] == first
+    assert batch["source"] == {"name": "Peer queue", "kind": "peerBatch"}
+    assert batch["text"].startswith("[TermAl cross-session message batch]")
+    assert [user["text"], last["text"]] == ["U", "P3"]
+    parts = state.row(session_id)["queuedPeerMessages"][first]
+    assert [part["text"] for part in parts] == ["P1", "P2"]
+    state.kill()
+    state.start("replacement", running=["runtime-acp"])
+    runtime.end(runtime.turn(0))
+    assert runtime.turn(1).start.prompt == batch["text"]
+    assert "queuedPeerMessages" not in state.row(session_id)
+
+
+@pytest.mark.case("S49")
+def test_an_image_is_a_barrier_between_peer_prompts(state: StateWorker) -> None:
+    state.start()
+    runtime = state.runtime("runtime-claude")
+    lead, session_id = state.create(), state.create("Claude")
+    state.send(session_id, "go")
+    runtime.turn(0)
+    state.send(session_id, "P1", source_session_id=lead)
+    state.send(session_id, "P2", source_session_id=lead, attachments=[image()])
+    assert queue(state.read(session_id)) == ["P1", "P2"]

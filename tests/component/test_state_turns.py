@@ -170,8 +170,11 @@ def test_a_second_stop_is_refused_while_the_first_is_carried_out(state: StateWor
     assert texts(state.read(session_id)) == ["go", "Stopped by the user."]
 
 
-def test_a_failed_stop_applies_what_came_meanwhile(state: StateWorker, runtime: FakeRuntime) -> None:
-    session_id = state.create()
+@pytest.mark.case("S35")
+def test_a_failed_stop_applies_what_came_meanwhile(state: StateWorker) -> None:
+    state.start()
+    runtime = state.runtime("runtime-claude")
+    session_id = state.create("Claude")
     state.send(session_id, "go")
     turn = runtime.turn(0)
     runtime.hold_stops = True

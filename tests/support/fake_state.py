@@ -108,9 +108,7 @@ class FakeCoordination(Worker):
     role = "coordination"
 
     def handlers(self) -> dict[str, Callable[[Request, Any], None]]:
-        facts = CoordinationFacts(
-            databases=[], mailboxes=MailboxCounts(count=3, unread=2, unwoken=1), operations=[]
-        )
+        facts = CoordinationFacts(databases=[], mailboxes=MailboxCounts(count=3, unread=2, unwoken=1), operations=[])
         return {COORDINATION_FACTS.name: lambda request, _: request.reply(facts)}
 
 

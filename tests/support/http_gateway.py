@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import psutil
 
 from termal.home import Home, find_home, prepare
@@ -27,13 +29,13 @@ BACKLOG = 16
 class GatewayProcess:
     """Starts ``python -m termal.gateway``; use as a context manager, which leaves no process behind."""
 
-    def __init__(self, run_dir: Path, *, portable: bool = False, host: str = "127.0.0.1") -> None:
+    def __init__(self, run_dir: Path, *, portable: bool = False, descriptors: int | None = None) -> None:
         self.home: Home = find_home(str(run_dir / "home"))
         self.lines: list[ToSupervisor] = []
         self._run_dir = run_dir
         self._received = b""
         prepare(self.home)
-        self.listener = socket.create_server((host, 0), backlog=BACKLOG)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         self.port: int = self.listener.getsockname()[1]
         self.control, theirs = socket.socketpair()
         self.launch = Launch(
@@ -43,7 +45,6 @@ class GatewayProcess:
             control_fd=theirs.fileno(),
             start="boot",
             mark=self.home.mark,
-            host=host,
             port=self.port,
             portable=portable,
             listen_fd=self.listener.fileno(),
@@ -60,6 +61,9 @@ class GatewayProcess:
                 start_new_session=True,
             )
         self.control.setblocking(False)
+        if descriptors is not None:
+            # Long before it looks at its limits: the interpreter has hardly started.
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
     def __enter__(self) -> "GatewayProcess":
         return self
@@ -143,7 +147,7 @@ class Wire:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         self.socket.settimeout(5)
         self.socket.connect(("127.0.0.1", port))
-        self.received = b""
+        self.received = bytearray()
         self.ended = False
 
     def __enter__(self) -> "Wire":
@@ -156,16 +160,22 @@ class Wire:
         head = "\r\n".join([f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *headers])
         self.socket.sendall(head.encode() + b"\r\n\r\n" + body)
 
-    def read_until(self, mark: bytes) -> bytes:
+    def read_until(self, mark: bytes) -> bytearray:
         """Everything received so far, as soon as ``mark`` is in it. Fails at the end of the connection."""
-        while mark not in self.received:
+        searched = 0
+        while self.received.find(mark, searched) < 0:
+            searched = max(0, len(self.received) - len(mark))
             assert self.read_some(), f"the connection ended without {mark!r}: {self.received[-400:]!r}"
         return self.received
 
-    def read_to_end(self) -> bytes:
+    def read_to_end(self) -> bytearray:
         while self.read_some():
             pass
         return self.received
+
+    def forget(self) -> None:
+        """What came so far is not looked at any more."""
+        self.received.clear()
 
     def read_some(self) -> bytes:
         try:
@@ -184,30 +194,27 @@ class Wire:
                 yield fields[b"event"].decode(), fields[b"data"].decode()
 
 
-def dechunked(received: bytes) -> bytes:
+def dechunked(received: bytes | bytearray) -> bytes:
     """The body so far of a chunked reply."""
     _, _, rest = received.partition(b"\r\n\r\n")
-    body = b""
-    while True:
-        size, found, rest = rest.partition(b"\r\n")
-        if not found or not size:
-            return body
-        length = int(size, 16)
-        if length == 0 or len(rest) < length + 2:
-            return body
-        body, rest = body + rest[:length], rest[length + 2 :]
+    chunks, at = [], 0
+    while (end := rest.find(b"\r\n", at)) > at:
+        length = int(rest[at:end], 16)
+        at = end + 2 + length + 2
+        if length == 0 or at > len(rest):
+            break
+        chunks.append(rest[end + 2 : at - 2])
+    return b"".join(chunks)
 
 
-def status_of(received: bytes) -> int:
+def status_of(received: bytes | bytearray) -> int:
     return int(received.split(b" ", 2)[1])
 
 
-def headers_of(received: bytes) -> dict[str, str]:
+def headers_of(received: bytes | bytearray) -> dict[str, str]:
     head = received.partition(b"\r\n\r\n")[0].decode()
     return {name.lower(): value for name, _, value in (line.partition(": ") for line in head.split("\r\n")[1:])}
 
 
-def json_of(received: bytes) -> Any:
-    import msgspec  # noqa: PLC0415
-
+def json_of(received: bytes | bytearray) -> Any:
     return msgspec.json.decode(received.partition(b"\r\n\r\n")[2])

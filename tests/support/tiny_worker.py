@@ -22,6 +22,7 @@ from termal.wire.control import (
     Beat,
     BootDone,
     Extend,
+    Go,
     Need,
     Peers,
     Ready,
@@ -53,6 +54,18 @@ class TinyWorker:
 
     def say(self, line: ToSupervisor) -> None:
         self.control.sendall(encode_line(line) + b"\n")
+
+    def wait_for_go(self) -> None:
+        line = b""
+        while byte := self.control.recv(1):
+            line += byte
+            if byte == b"\n":
+                order, line = decode_to_worker(line), b""
+                if isinstance(order, Go):
+                    return
+                if isinstance(order, Stop):
+                    os._exit(0)
+        os._exit(1)
 
     def serve(self, *, beats: bool = True) -> None:
         """Until told to stop, or the supervisor is gone."""
@@ -134,6 +147,8 @@ def main() -> None:
     worker_signals()
     tie_to_parent(launch.control_fd, launch.portable)
     worker = TinyWorker(launch)
+    if launch.wait:
+        worker.wait_for_go()
     worker.note("starts", {"pid": os.getpid(), "start": launch.start, "running": launch.running})
     worker.note("launch", launch)
     worker.note("environment", dict(os.environ))

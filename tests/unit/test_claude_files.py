@@ -35,5 +35,7 @@ def test_descriptors_of_servers_are_for_the_owner_alone(tmp_path: Path) -> None:
     assert json.loads(written.read_text()) == {
         "mcpServers": {"own": {"type": "stdio", "command": "python", "args": ["-m", "x"], "env": {"TOKEN": "t"}}}
     }
+    assert files.write_servers([McpServer("other", "python")]) == written
+    assert "own" not in written.read_text()
     files.remove_servers()
     assert not written.exists()

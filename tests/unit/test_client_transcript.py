@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from termal.client.replies import Delta, SessionReply
+from termal.client.replies import Delta
 from termal.client.transcript import Gap, Said, Shown, StatusIs, Transcript, Update
+from termal.model.reply import SessionResponse
 from tests.support.client_replies import added, delta, grown, session, session_reply, text
 
 
@@ -16,8 +17,8 @@ def adopted(*messages: dict[str, Any], **more: Any) -> Transcript:
     return transcript
 
 
-def reply(*messages: dict[str, Any], **more: Any) -> SessionReply:
-    return msgspec.convert(session_reply(*messages, **more), SessionReply)
+def reply(*messages: dict[str, Any], **more: Any) -> SessionResponse:
+    return msgspec.convert(session_reply(*messages, **more), SessionResponse)
 
 
 def apply(transcript: Transcript, *deltas: dict[str, Any]) -> list[Update]:

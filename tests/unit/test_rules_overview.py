@@ -17,7 +17,7 @@ from termal.model.message import (
     Thinking,
     UserInputRequest,
 )
-from termal.rules.overview import BadOverview, byte_of, kind_and_user, kind_of, spliced
+from termal.rules.overview import USER_BIT, BadOverview, byte_of, kind_of, spliced
 
 BASE: dict[str, Any] = {"id": "m", "timestamp": "now", "author": "assistant"}
 
@@ -62,12 +62,7 @@ def agent(status: Any) -> ParallelAgents:
 )
 def test_each_message_has_one_byte(message: Message, byte: int) -> None:
     assert byte_of(message) == byte
-    assert kind_and_user(byte) == (kind_of(message), message.author == "you")
-
-
-def test_a_byte_with_other_bits_is_refused() -> None:
-    with pytest.raises(BadOverview):
-        kind_and_user(0x08)
+    assert byte == kind_of(message) | (USER_BIT if message.author == "you" else 0)
 
 
 def test_changes_are_put_in_place_and_appended() -> None:

@@ -172,6 +172,7 @@ class ClaudeAdapter:
         self._spec, self._session_id = spec, session_id
         self._connection = module.Connection(conversation, hear=self._hear, ask=self._permit, lost=self._lose)
         opened = await self._connection.open()
+        self._files.remove_launcher()
         note = FRESH_NOTE if spec.external_session_id is not None and not resume else ""
         return Started(external_session_id=session_id, models=opened.models, note=note)
 

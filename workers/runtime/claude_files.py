@@ -47,14 +47,20 @@ class PrivateFiles:
             server.name: {"type": "stdio", "command": server.command, "args": server.args, "env": server.env}
             for server in servers
         }
+        self.remove_servers()
         fd = os.open(self._servers, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
             json.dump({"mcpServers": records}, file)
         return self._servers
 
+    def remove_launcher(self) -> None:
+        """The process runs: it needs the launcher no more."""
+        self._launcher.unlink(missing_ok=True)
+
     def remove_servers(self) -> None:
+        """The agent has read the file and started the servers."""
         self._servers.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        self._launcher.unlink(missing_ok=True)
-        self._servers.unlink(missing_ok=True)
+        self.remove_launcher()
+        self.remove_servers()

@@ -7,6 +7,7 @@ from termal.model.message import PromptSource
 from termal.model.session import PendingPrompt
 from termal.model.stored import PROMPT_KEYS, PromptKey, QueueEntry, StoredImage
 from termal.rules.images import attachment, check_agent
+from termal.rules.peer_prompt import may_merge, merged
 from termal.rules.queue import place_prompt
 from termal.rules.verdicts import Bad
 from termal.wire.errors import NotFound, TermalError
@@ -15,7 +16,7 @@ from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.clock import now_text
 from workers.state.rows import queued, remembered
-from workers.state.session_record import SessionRecord
+from workers.state.session_record import Queued, SessionRecord
 from workers.state.turns import Turns
 
 DELIVERED = "deliveredToIdleSession"
@@ -43,7 +44,8 @@ class Prompts:
         mine = queued(entry)
         ordered = [([*record.queue, mine])[index] for index in placement.order]
         starts = placement.start and ordered[0] is mine
-        key = PromptKey(key=body.key, prompt_id=entry.pending_prompt.id, queued=not starts)
+        prompt_id = self._merge(record, ordered, mine)
+        key = PromptKey(key=body.key, prompt_id=prompt_id, queued=not starts)
         record.prompt_keys = [*record.prompt_keys, key][-PROMPT_KEYS:]
         record.queue = ordered
         change = self._book.change()
@@ -74,6 +76,19 @@ class Prompts:
         change.commit()
         reply = JsonReply(self._book.projections.state(record))
         self._book.journal.after(lambda: request.reply(reply))
+
+    @staticmethod
+    def _merge(record: SessionRecord, ordered: list[Queued], mine: Queued) -> str:
+        """Join ``mine`` with the peer prompt that it would wait behind; the id under which it waits."""
+        at = ordered.index(mine)
+        prompt = mine.entry.pending_prompt
+        if at == 0 or not may_merge(ordered[at - 1].entry, mine.entry):
+            return prompt.id
+        before = ordered[at - 1].entry.pending_prompt
+        parts = [*record.peer_messages.get(before.id, [before]), prompt]
+        record.peer_messages[before.id] = parts
+        ordered[at - 1 : at + 1] = [queued(QueueEntry(mine.entry.source, merged(parts)))]
+        return before.id
 
     def _repeat(self, request: Request, body: SendPrompt, record: SessionRecord, known: PromptKey) -> None:
         """The first attempt made the prompt: answer as it did, when it is known to be safe."""

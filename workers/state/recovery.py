@@ -24,6 +24,7 @@ class Recovery:
         self._runtimes = runtimes
         self._log = log
         self._asked: set[str] = set()
+        self._inherited: set[str] = set()
 
     def boot(self, change: Change) -> None:
         """The daemon starts: no turn is held by anybody."""
@@ -36,10 +37,12 @@ class Recovery:
     def replacement(self, change: Change) -> None:
         """This worker alone was restarted: ask every runtime worker that runs which turns it holds."""
         for record in self._book.registry.sessions.values():
-            if record.busy and not record.remote and not self._may_be_held(record):
+            turn = record.turn
+            if record.busy and not record.remote and (turn is None or turn.worker not in self._runtimes.running):
                 self._settle(change, record)
-            elif record.busy:
-                self._relive(record)
+            elif record.busy and turn is not None:
+                self._inherited.add(turn.id)
+                self._relive(record, turn)
 
     def ask(self) -> None:
         """After the start is stored: ask, and do what an end before the restart had left to do."""
@@ -67,29 +70,26 @@ class Recovery:
 
     def _compare(self, worker: str, held: Held) -> None:
         turns = {entry.turn_id for entry in held.turns}
-        change = self._book.change()
-        lost = False
-        for record in self._book.registry.sessions.values():
+        for record in list(self._book.registry.sessions.values()):
             turn = record.turn
-            if turn is None or turn.worker != worker or turn.phase != "held":
+            if turn is None or turn.worker != worker or turn.id not in self._inherited:
                 continue
+            self._inherited.discard(turn.id)
             if turn.id in turns:
                 self._log.info("turn.taken_up", sessionId=record.id, turnId=turn.id, lastEvent=turn.last_event)
                 self._turns.took(turn)
-            else:
-                lost = True
+            elif turn.phase == "held":
+                change = self._book.change()
                 self._settle(change, record)
-        if lost:
-            change.commit()
-
-    def _may_be_held(self, record: SessionRecord) -> bool:
-        return record.turn is not None and record.turn.worker in self._runtimes.running
+                change.commit()
+            elif turn.phase == "running":
+                # It was reported on after this worker's start, and its own worker has ended since.
+                self._turns.end(record, turn, "lost")
 
     @staticmethod
-    def _relive(record: SessionRecord) -> None:
+    def _relive(record: SessionRecord, turn: Turn) -> None:
         """The live activity is not stored; its prompt is in the transcript."""
-        turn = record.turn
-        position = record.positions.get(turn.prompt_id) if turn is not None else None
+        position = record.positions.get(turn.prompt_id)
         message = record.at(position) if position is not None else None
         record.live = LiveActivity(prompt=message.text if isinstance(message, Text) else "")
 
@@ -106,9 +106,7 @@ class Recovery:
         record.status = "error"
         record.live = None
         change.summary(record)
-        turn: Turn | None = record.turn
-        record.turn = None
+        turn, record.turn = record.turn, None
         if turn is not None:
-            record.last_turn = None
             cut_off = Internal("the daemon was restarted before the agent took the prompt", reason="restarted")
             turn.taken(cut_off)

@@ -42,10 +42,6 @@ class Reports:
         for request, report in sorted(deferred, key=lambda entry: entry[1].first):
             self.report(request, report)
 
-    @property
-    def held(self) -> int:
-        return len(self._held)
-
     def _not_running(self, request: Request, report: TurnReport, record: SessionRecord | None) -> None:
         last = record.last_turn if record is not None else None
         if last is not None and last.turn_id == report.turn_id:

@@ -17,7 +17,7 @@ from termal.rules.peer_prompt import worded
 from termal.rules.queue import drains, drains_after_loss
 from termal.rules.settings import modes_of, runtime_of
 from termal.rules.turn_end import Ending, Verdict, end_of_turn
-from termal.wire.errors import Conflict, Internal, NotFound, NotImplementedYet, TermalError
+from termal.wire.errors import Busy, Conflict, Internal, NotFound, NotImplementedYet, TermalError
 from termal.wire.operations import TURN_START, WRITE_S, PromptImage, StartTurn, TurnTaken
 from termal.wire.turns import SessionSpec
 from workers.state.change import Book, Change
@@ -30,6 +30,7 @@ REPLY_S = 0.3
 """Kept of a request's deadline for the answer that a turn could not be started."""
 START_S = 1.0
 """A runtime worker answers within this time; who waits for less does not end the turn by going away."""
+_NOT_THERE = "the worker that runs this agent is not there; see `termal status`"
 
 
 class Turns:
@@ -188,11 +189,12 @@ class Turns:
 
     def _refused(self, record: SessionRecord, turn: Turn, error: TermalError) -> None:
         self._log.warning("turn.refused", sessionId=record.id, turnId=turn.id, error=error.message)
-        verdict = end_of_turn("refused", record.agent, error.message)
+        detail = _NOT_THERE if isinstance(error, Busy) else error.message
+        verdict = end_of_turn("refused", record.agent, detail)
         change = self._book.change()
         self.close(change, record, verdict)
         record.turn = None
-        problem = Internal(f"the agent could not be started: {error.message}", reason="runtimeRefused")
+        problem = Internal(f"the agent could not be started: {detail}", reason="runtimeRefused")
         change.commit(after=lambda: turn.taken(problem))
 
     def retire(self, record: SessionRecord, turn: Turn) -> None:
