@@ -100,7 +100,7 @@ class Client:
         try:
             packed = pack_request(envelope)
         except Unsendable as error:
-            raise InvalidRequest(f"{op.name}: {error}", reason="wire_limit") from error
+            raise InvalidRequest(f"{op.name}: {error}", reason="wireLimit") from error
         call = Call(self, number, op, packed, done)
         call.deadline_s = deadline_s
         call.absent_s = absent_s

@@ -179,7 +179,7 @@ class Server:
         handler = self._handlers.get(envelope.op)
         self.open_requests += 1
         if op is None or handler is None:
-            error = InvalidRequest(f"this worker has no operation {envelope.op!r}", reason="unknown_operation")
+            error = InvalidRequest(f"this worker has no operation {envelope.op!r}", reason="unknownOperation")
             pair = pack_answer(Answer(envelope.id, FAILED, encode(error.body())))
             self.finish(peer, pair, "unknown", error.code, time.monotonic())
             return

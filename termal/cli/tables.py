@@ -33,13 +33,13 @@ def show_status(status: DaemonStatus) -> RenderableType:
     """Everything in the object, the most important first."""
     parts: list[RenderableType] = [_head(status)]
     if status.processes:
-        parts.append(_processes(status.processes))
+        parts += ["", _processes(status.processes)]
     if status.databases:
-        parts.append(_databases(status))
+        parts += ["", _databases(status)]
     if status.agents:
-        parts.append(_agents(status))
+        parts += ["", _agents(status)]
     if status.source == "daemon":
-        parts.append(_counts(status))
+        parts += ["", _counts(status)]
     return Group(*parts)
 
 
@@ -128,7 +128,7 @@ def _counts(status: DaemonStatus) -> Text:
         "delegations": f"{status.delegations.running} running, {as_count(status.waits.pending, 'wait')} pending",
         "outbox": f"{deletions}, {as_count(outbox.departures, 'departure')}, {reports}",
     }
-    return Text("\n" + "\n".join(f"{name:<12} {figures}" for name, figures in rows.items()))
+    return Text("\n".join(f"{name:<12} {figures}" for name, figures in rows.items()))
 
 
 def _exit(last: LastExit) -> str:

@@ -89,7 +89,7 @@ async def _refused(req: Request, resp: Response, error: TermalError, params: dic
 
 async def _framework_error(req: Request, resp: Response, error: falcon.HTTPError, params: dict[str, Any]) -> None:
     if isinstance(error, falcon.HTTPNotFound):
-        _reply(req, resp, NotFound("there is nothing at this path", reason="unknown_path"))
+        _reply(req, resp, NotFound("there is nothing at this path", reason="unknownPath"))
     elif isinstance(error, falcon.HTTPMethodNotAllowed):
         allowed = dict(error.headers or {}).get("Allow", "")
         _reply(req, resp, MethodNotAllowed(f"this path does not answer {req.method}", allowed))

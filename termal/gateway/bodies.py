@@ -93,7 +93,7 @@ async def read_body(req: Request, kind: type[T]) -> T:
         async with asyncio.timeout(BODY_S):
             raw = await req.stream.read()
     except TimeoutError as error:
-        raise InvalidRequest("the body did not come to its end in time", reason="incomplete_body") from error
+        raise InvalidRequest("the body did not come to its end in time", reason="incompleteBody") from error
     try:
         if len(raw) > THREAD_BYTES:
             return await asyncio.to_thread(_parse, raw, kind)

@@ -152,7 +152,7 @@ class Visit:
             return message
         if message["type"] == "http.disconnect":
             self._body_ended = True
-            raise InvalidRequest("the body ended before its announced end", reason="incomplete_body")
+            raise InvalidRequest("the body ended before its announced end", reason="incompleteBody")
         self._body_bytes += len(message.get("body", b""))
         self._body_ended = not message.get("more_body", False)
         if self._body_bytes > BODY_BYTES:

@@ -71,7 +71,7 @@ class Guards:
         """Raises the error that the head deserves. A page of another site gets past neither of the first two."""
         self._own_host(head.host)
         if head.origin is not None and head.origin.lower() not in self._origins:
-            raise Forbidden("requests of pages from other origins are refused", reason="foreign_origin")
+            raise Forbidden("requests of pages from other origins are refused", reason="foreignOrigin")
         if head.method not in _KNOWN:
             raise MethodNotAllowed("this method is not known here", METHODS)
         if head.preflight or not head.has_body:
@@ -85,14 +85,14 @@ class Guards:
         # A page of a rebound name sends that name here; a browser never leaves the header out.
         named = (host or b"").lower()
         if named != self._bound and _LOOPBACK.fullmatch(named) is None:
-            raise Forbidden("this host name is not one of this daemon", reason="foreign_host")
+            raise Forbidden("this host name is not one of this daemon", reason="foreignHost")
 
     @staticmethod
     def _json(head: Head) -> None:
         if head.content_type.split(b";", 1)[0].strip().lower() != b"application/json":
-            raise NotJson("a body must be sent as application/json", reason="content_type")
+            raise NotJson("a body must be sent as application/json", reason="contentType")
         if head.content_encoding.lower() != b"identity":
-            raise NotJson("a body must be sent without a content encoding", reason="content_encoding")
+            raise NotJson("a body must be sent without a content encoding", reason="contentEncoding")
 
 
 def readable_query(query: bytes) -> None:
@@ -104,4 +104,4 @@ def readable_query(query: bytes) -> None:
 
 
 def too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"a request body has at most {BODY_BYTES >> 20} MiB", reason="body_limit")
+    return BodyTooLarge(f"a request body has at most {BODY_BYTES >> 20} MiB", reason="bodyLimit")

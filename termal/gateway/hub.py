@@ -66,7 +66,7 @@ class Hub:
     def open(self) -> Stream:
         """A new stream, or the error that says that too many are open."""
         if len(self._streams) >= self.limit:
-            raise TooMany(f"{self.limit} event streams are open, which is the limit", reason="event_streams")
+            raise TooMany(f"{self.limit} event streams are open, which is the limit", reason="eventStreams")
         stream = Stream(self)
         stream.sent_s = asyncio.get_running_loop().time()
         self._streams.add(stream)

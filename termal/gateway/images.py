@@ -27,9 +27,9 @@ async def decode_images(bodies: Sequence[ImageBody]) -> list[PromptImage]:
 
 def _admit(body: ImageBody) -> None:
     if body.media_type not in MEDIA_TYPES:
-        raise InvalidRequest(f"images are of the types {', '.join(MEDIA_TYPES)}", reason="image_type")
+        raise InvalidRequest(f"images are of the types {', '.join(MEDIA_TYPES)}", reason="imageType")
     if not body.data:
-        raise InvalidRequest("an image has no data", reason="image_empty")
+        raise InvalidRequest("an image has no data", reason="imageEmpty")
     if len(body.data) > _LONGEST_BASE64:
         raise _too_large()
 
@@ -44,11 +44,11 @@ def _decode(text: str) -> bytes:
     except (binascii.Error, ValueError) as error:
         raise InvalidRequest("the data of an image is not base64", reason="image_base64") from error
     if not data:
-        raise InvalidRequest("an image has no data", reason="image_empty")
+        raise InvalidRequest("an image has no data", reason="imageEmpty")
     if len(data) > IMAGE_BYTES:
         raise _too_large()
     return data
 
 
 def _too_large() -> InvalidRequest:
-    return InvalidRequest(f"an image has at most {IMAGE_BYTES >> 20} MiB", reason="image_size")
+    return InvalidRequest(f"an image has at most {IMAGE_BYTES >> 20} MiB", reason="imageSize")

@@ -15,7 +15,7 @@ class MethodNotAllowed(InvalidRequest):
     status = 405
 
     def __init__(self, message: str, allow: str) -> None:
-        super().__init__(message, reason="method_not_allowed")
+        super().__init__(message, reason="methodNotAllowed")
         self.allow = allow
 
 

@@ -40,6 +40,6 @@ def key_of(req: Request) -> str:
         return trace_of(req)
     if _KEY.fullmatch(given) is None:
         raise InvalidRequest(
-            f"Idempotency-Key has 1 to {KEY_CHARACTERS} printable ASCII characters", reason="idempotency_key"
+            f"Idempotency-Key has 1 to {KEY_CHARACTERS} printable ASCII characters", reason="idempotencyKey"
         )
     return given

@@ -10,8 +10,6 @@ from termal.gateway.images import decode_images
 from termal.gateway.query import Query
 from termal.gateway.reply import send_json
 from termal.gateway.route import key_of, trace_of
-from termal.model.session import BUILT_IN_AGENTS
-from termal.wire.errors import Unprocessable
 from termal.wire.operations import (
     APPROVAL_ANSWER,
     PROMPT_CANCEL,
@@ -59,8 +57,6 @@ class Sessions(_Resource):
     async def on_post(self, req: Request, resp: Response) -> None:
         key = key_of(req)
         body = await read_body(req, SessionBody)
-        if body.agent not in BUILT_IN_AGENTS and body.agent not in self._gateway.config.agents:
-            raise Unprocessable(f"there is no agent {body.agent!r}", reason="unknown_agent")
         request = CreateSession(
             key=key,
             agent=body.agent,

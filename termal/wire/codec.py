@@ -30,5 +30,5 @@ def decode(body: bytes, kind: type[T]) -> T:
     try:
         record: T = decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InvalidRequest(f"the message does not match {kind.__name__}: {error}", reason="wire_schema") from error
+        raise InvalidRequest(f"the message does not match {kind.__name__}: {error}", reason="wireSchema") from error
     return record

@@ -180,7 +180,7 @@ def test_a_request_that_is_too_large_is_refused_before_anything_is_sent(bus: Bus
 
     with pytest.raises(InvalidRequest) as refused:
         bus.start(client, SESSION_CREATE, CreateSession(key="k" * MAX_BODY_BYTES))
-    assert refused.value.reason == "wire_limit"
+    assert refused.value.reason == "wireLimit"
     assert (client.pending, held.requests) == (0, [])
 
 
@@ -198,7 +198,7 @@ def test_an_operation_that_the_worker_does_not_have_is_an_invalid_request(bus: B
     client = bus.client(ROLE)
 
     error = bus.start(client, SESSION_KILL, OneSession("session-1")).error()
-    assert (type(error), error.reason) == (InvalidRequest, "unknown_operation")
+    assert (type(error), error.reason) == (InvalidRequest, "unknownOperation")
     assert stats.counts == {("unknown", "invalid_request"): 1}
 
 
@@ -208,7 +208,7 @@ def test_a_body_that_is_none_of_the_operations_type_never_reaches_the_handler(bu
     client = bus.client(ROLE)
 
     error = bus.start(client, SESSION_READ, ReadSession("session-1", tail="many")).error()  # type: ignore[arg-type]
-    assert (type(error), error.reason) == (InvalidRequest, "wire_schema")
+    assert (type(error), error.reason) == (InvalidRequest, "wireSchema")
     assert held.requests == []
 
 

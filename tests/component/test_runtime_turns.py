@@ -184,7 +184,7 @@ def test_a_second_turn_of_a_busy_session_is_refused(runtime: RuntimePeer) -> Non
     runtime.start("turn-1", "wait 600")
     with pytest.raises(Conflict) as refused:
         runtime.start("turn-2", "say no")
-    assert refused.value.reason == "turn_running"
+    assert refused.value.reason == "turnRunning"
 
 
 @pytest.mark.slow

@@ -231,7 +231,6 @@ def test_a_stop_whose_successor_cannot_start_keeps_it_queued(state: StateWorker,
     assert [prompt["text"] for prompt in shown["pendingPrompts"]] == ["two"]
 
 
-@pytest.mark.case("S114")
 def test_the_death_of_the_runtime_ends_its_turns_and_the_queue_waits(state: StateWorker, runtime: FakeRuntime) -> None:
     session_id = state.create()
     state.send(session_id, "one")
@@ -250,6 +249,20 @@ def test_the_death_of_the_runtime_ends_its_turns_and_the_queue_waits(state: Stat
     assert [prompt["text"] for prompt in shown["pendingPrompts"]] == ["three"]
 
 
+@pytest.mark.case("S114")
+def test_a_lost_agent_leaves_a_user_prompt_waiting_for_the_next(state: StateWorker, runtime: FakeRuntime) -> None:
+    session_id = state.create()
+    state.send(session_id, "U1")
+    state.send(session_id, "U2")
+    runtime.report(runtime.turn(0), TurnEnded("lost"))
+    shown = state.wait_status(session_id, "error")
+    assert [prompt["text"] for prompt in shown["pendingPrompts"]] == ["U2"]
+    assert len(runtime.turns) == 1
+    state.send(session_id, "U3")
+    assert runtime.turn(1).start.prompt == "U2"
+
+
+@pytest.mark.case("S114")
 def test_a_lost_agent_starts_a_workflow_prompt_by_itself(state: StateWorker, runtime: FakeRuntime) -> None:
     session_id = state.create()
     state.send(session_id, "one")

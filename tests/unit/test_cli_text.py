@@ -146,7 +146,7 @@ def test_a_status_from_outside_says_so_in_its_first_line_and_claims_no_counts() 
 @pytest.mark.parametrize(
     ("workers", "reason"),
     [
-        ({"state": "ready", "wake": "ready", "runtime-acp": "stopped"}, "2 workers ready at http://x, version 1"),
+        ({"state": "ready", "wake": "ready", "runtime-acp": "stopped"}, "2 processes ready at http://x, version 1"),
         ({"state": "ready", "wake": "failed", "gateway": "unresponsive"}, "gateway is unresponsive, wake is failed"),
     ],
 )

@@ -32,7 +32,7 @@ def test_any_bytes_are_an_invalid_request_or_a_record_of_the_type(kind: type[Any
 def test_a_record_of_another_shape_is_refused_for_its_schema() -> None:
     with pytest.raises(InvalidRequest, match="CreateSession") as refused:
         decode(encode(ErrorBody(409, "conflict", "moved")), CreateSession)
-    assert refused.value.reason == "wire_schema"
+    assert refused.value.reason == "wireSchema"
 
 
 @given(st.text(), st.none() | st.text(), st.dictionaries(st.text(), st.text(), max_size=3))

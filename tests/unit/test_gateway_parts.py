@@ -72,10 +72,10 @@ def test_images_are_decoded_and_keep_their_order_types_and_names() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        pytest.param(image(b"x" * (IMAGE_BYTES + 1)), "image_size", id="one byte too much"),
-        pytest.param(image(b"x" * (IMAGE_BYTES + 5)), "image_size", id="longer in base64 as well"),
-        pytest.param(image(b"x", "image/tiff"), "image_type", id="tiff"),
-        pytest.param(image(b""), "image_empty", id="no data"),
+        pytest.param(image(b"x" * (IMAGE_BYTES + 1)), "imageSize", id="one byte too much"),
+        pytest.param(image(b"x" * (IMAGE_BYTES + 5)), "imageSize", id="longer in base64 as well"),
+        pytest.param(image(b"x", "image/tiff"), "imageType", id="tiff"),
+        pytest.param(image(b""), "imageEmpty", id="no data"),
         pytest.param(ImageBody(data="AQ", media_type="image/png"), "image_base64", id="no padding"),
         pytest.param(ImageBody(data="A Q=", media_type="image/png"), "image_base64", id="a blank"),
         pytest.param(ImageBody(data="äQ==", media_type="image/png"), "image_base64", id="not ascii"),

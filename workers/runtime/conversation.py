@@ -66,7 +66,7 @@ class Conversation:
     def begin(self, start: StartTurn) -> None:
         """Take a turn and start it. Raises `Conflict` while another one runs."""
         if self.running is not None:
-            raise Conflict("another turn of this session is running", reason="turn_running")
+            raise Conflict("another turn of this session is running", reason="turnRunning")
         turn = Turn(self._link, self.session_id, start.turn_id, hold_back=self._hold_back, on_over=self._over)
         before = self._task
         self._turns[turn.id] = self._current = turn
@@ -87,11 +87,11 @@ class Conversation:
         """Raises `Conflict` when the turn or the request is not open any more."""
         turn = self.running
         if turn is None or turn.id != turn_id or self._adapter is None:
-            raise Conflict("the turn that asked this is over", reason="not_open")
+            raise Conflict("the turn that asked this is over", reason="notOpen")
         try:
             await self._adapter.answer(request, option)
         except AgentFailed as error:
-            raise Conflict(error.text, reason="not_open") from error
+            raise Conflict(error.text, reason="notOpen") from error
 
     async def close(self) -> None:
         """Drop every turn, reporting nothing, and end the agent. Safe to repeat; every caller waits for the end."""

@@ -136,7 +136,7 @@ class Service:
     async def _answer(self, answer: AnswerInteraction) -> Anything:
         conversation = self._conversations.get(answer.session_id)
         if conversation is None:
-            raise Conflict("the turn that asked this is over", reason="not_open")
+            raise Conflict("the turn that asked this is over", reason="notOpen")
         await conversation.answer(answer.turn_id, answer.request, answer.option)
         return Anything()
 
