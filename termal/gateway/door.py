@@ -197,7 +197,7 @@ class Visit:
         if self.status:
             # The reply is on its way: the server closes the connection, which is all that can be said now.
             return
-        if error.reason in ("foreign_origin", "foreign_host"):
+        if error.reason in ("foreignOrigin", "foreignHost"):
             # No foreign page may read even the refusal.
             self._head = self._head._replace(origin=None)
         headers = [(name.lower().encode(), value.encode()) for name, value in error_headers(error).items()]
