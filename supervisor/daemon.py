@@ -13,6 +13,7 @@ from supervisor.health import judge_daemon
 from supervisor.report import Reports, remove_announcement
 from supervisor.setting import VERSION
 from supervisor.shutdown import Shutdown
+from supervisor.spare import Spare
 from supervisor.tree import Limits, Spec
 from supervisor.worker import Worker
 from termal.config import ConfigRefused, read_config
@@ -92,6 +93,7 @@ class Daemon:
                 self._want(worker.needed.pop(), now)
         if self._shutdown is None:
             self._start_what_is_due(now)
+            self._keep_spares(now)
             self._judge_failures(now)
         if self._shutdown is not None:
             again_at = self._shutdown.advance(now)
@@ -109,6 +111,8 @@ class Daemon:
 
     def _next_due(self, now: float) -> float:
         due = [at for worker in self._workers.values() for at in worker.next_due()] if self._shutdown is None else []
+        if self._serving and self._shutdown is None:
+            due += [worker.spare_due_at for worker in self._workers.values()]
         return max(now, min([*due, *self._due.values(), now + _LONGEST_WAIT_S]))
 
     def _do(self, duty: str, now: float, action: Callable[[float], float]) -> None:
@@ -137,12 +141,17 @@ class Daemon:
                     worker.start([name for name in self._running() if name != worker.name], now, wait=wait)
         self._let_go(now)
 
+    def _keep_spares(self, now: float) -> None:
+        if self._serving:
+            for worker in self._workers.values():
+                worker.keep_spare(self._running(), now)
+
     def _let_go(self, now: float) -> None:
         for worker in self._workers.values():
             if worker.run is not None and worker.run.waits and self._may_start(worker.spec):
                 if not self._open_port(worker.spec):
                     return
-                worker.go(now)
+                worker.go([name for name in self._running() if name != worker.name], now)
 
     def _may_start(self, spec: Spec) -> bool:
         """Whether everything that it needs has been there, or is something that the daemon can do without."""
@@ -267,7 +276,11 @@ class Daemon:
             started_at=self._setting.started_at,
             start_time_s=None if ended else self._setting.start_time_s,
         )
-        return [own, *(worker.report() for worker in self._workers.values() if worker.starts)]
+        spares = [row for spare in self._spares() if (row := spare.report()) is not None]
+        return [own, *(worker.report() for worker in self._workers.values() if worker.starts), *spares]
+
+    def _spares(self) -> list[Spare]:
+        return [worker.spare for worker in self._workers.values() if worker.spare is not None]
 
     def _all_ready_once(self) -> bool:
         return all(worker.was_ready for worker in self._workers.values() if worker.spec.role != "optional")
@@ -284,6 +297,7 @@ class Daemon:
 
     def _look_for_orphans(self, now: float) -> float:
         known = {worker.pid for worker in self._workers.values() if worker.pid is not None}
+        known |= {spare.pid for spare in self._spares() if spare.pid is not None}
         again_s = self._orphans.look(known, now)
         if self._orphans.ended:
             self._log.warning("daemon.orphans_ended", pids=self._orphans.ended)

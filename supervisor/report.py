@@ -28,11 +28,12 @@ class DaemonFile(Record, frozen=True):
 
 
 class Reports:
-    """Writes at most once in ``interval_s``, and only what changed."""
+    """Who lives and in what state is written when it changes; figures at most once in ``interval_s``."""
 
     def __init__(self, setting: Setting, log: Log, interval_s: float) -> None:
         self._setting, self._log, self._interval_s = setting, log, interval_s
         self._last = b""
+        self._last_lives: list[object] = []
         self._written_at = -FRESH_S
 
     def announce(self) -> None:
@@ -61,9 +62,10 @@ class Reports:
         body = msgspec.json.encode(report)
         changed = body != self._last
         due_at = self._written_at + (self._interval_s if changed else FRESH_S)
-        if now < due_at and not at_once:
+        lives: list[object] = [state, serving, *((row.name, row.pid, row.state) for row in processes)]
+        if now < due_at and lives == self._last_lives and not at_once:
             return due_at
-        self._last, self._written_at = body, now
+        self._last, self._last_lives, self._written_at = body, lives, now
         try:
             _replace(
                 self._setting.home.report,

@@ -26,7 +26,7 @@ class Shutdown:
             stage = self._stages[0]
             if self._stage_until is None:
                 self._stage_until = self._begin(stage, now)
-            waiting = [worker for worker in stage if worker.run is not None]
+            waiting = [worker for worker in stage if not worker.gone]
             if waiting and now < self._stage_until:
                 return self._stage_until
             if waiting and not self._killed:

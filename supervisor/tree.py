@@ -17,7 +17,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     without a ``core`` one the daemon is down; a core or ``essential`` one that keeps failing ends the daemon.
     ``after``: what must have been ready once before this starts (an optional one may have failed instead). ``stage``:
     the highest stops first, those of one stage together. ``has_boot``: it reports when its part of the start of the
-    daemon is done. ``listens``: gets the TCP socket, and is stopped by SIGTERM because its main process reads no line.
+    daemon is done. ``spare``: a second interpreter of it is kept waiting. ``listens``: gets the TCP socket, and is
+    stopped by SIGTERM because its main process reads no line.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     ready_s: float = 30.0
     stop_s: float = 5.0
     has_boot: bool = False
+    spare: bool = False
     listens: bool = False
 
 
@@ -53,7 +55,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 def production() -> list[Spec]:
     """The tree of a real daemon."""
     return [
-        Spec(name="state", argv=_module("workers.state"), role="core", stage=0, has_boot=True),
+        Spec(name="state", argv=_module("workers.state"), role="core", stage=0, has_boot=True, spare=True),
         Spec(
             name="coordination",
             argv=_module("workers.coordination"),
@@ -61,8 +63,16 @@ def production() -> list[Spec]:
             after=["state"],
             stage=1,
             has_boot=True,
+            spare=True,
         ),
-        Spec(name="wake", argv=_module("workers.wake"), after=["state", "coordination"], stage=2, has_boot=True),
+        Spec(
+            name="wake",
+            argv=_module("workers.wake"),
+            after=["state", "coordination"],
+            stage=2,
+            has_boot=True,
+            spare=True,
+        ),
         Spec(name="runtime-acp", argv=_module("workers.runtime", "acp"), restart="transient", stage=3),
         Spec(name="runtime-claude", argv=_module("workers.runtime", "claude"), restart="transient", stage=3),
         Spec(

@@ -1,5 +1,6 @@
 """One supervised process over all its runs: what it said, how it ended, when it starts again."""
 
+import math
 import random
 from datetime import UTC, datetime
 
@@ -8,6 +9,7 @@ from supervisor.output import Output, one_line
 from supervisor.policy import Ended, GiveUp, History, Hold, RestartAt, RestartNow, Verdict, next_restart, remember
 from supervisor.run import Run, start_run
 from supervisor.setting import Setting
+from supervisor.spare import SETTLED_S, Spare
 from supervisor.tree import Limits, Spec
 from termal.log import Log
 from termal.model.status import LastExit, Latency, ProcessReport, ProcessState
@@ -34,11 +36,14 @@ class Worker:
         self.was_ready = False
         self.failing_since: float | None = None
         self.gave_up: int | None = None
+        self.spare: Spare | None = None
         self.detail: str | None = None
         self.needed: list[str] = []
         """Other workers that it asked for; whoever reads it empties it."""
         self._setting, self._limits, self._log = setting, limits, log
         self._output = Output(setting.home.logs / f"{spec.name}.stderr.log")
+        if spec.spare:
+            self.spare = Spare(spec, setting, self._output, log)
         self._history = History()
         self._boot_done = False
         self.starts = 0
@@ -65,7 +70,9 @@ class Worker:
         try:
             first = not self._boot_done if self.spec.has_boot else not self.was_ready
             kind: StartKind = "boot" if first else "replacement"
-            self.run = start_run(self.spec, self._setting, self._output, kind=kind, running=running, now=now, wait=wait)
+            self.run = self._stand_in(kind, running, now) or start_run(
+                self.spec, self._setting, self._output, kind=kind, running=running, now=now, wait=wait
+            )
         except OSError as error:
             self._log.error("worker.cannot_start", worker=self.name, error=str(error))
             self._over(Exit(EXIT_CANNOT_RUN, None), now, None, why=f"cannot be started: {error.strerror}")
@@ -73,12 +80,35 @@ class Worker:
         self.state = "starting"
         self._log.info("worker.started", worker=self.name, child=self.pid, starts=self.starts)
 
-    def go(self, now: float) -> None:
+    def go(self, running: list[str], now: float) -> None:
         """What it waited for is there."""
         if self.run is not None and self.run.waits:
-            self.run.waits = False
-            self.run.ready_by = now + self.spec.ready_s
-            self.run.channel.send(Go())
+            _let_go(self.run, "boot", running, now + self.spec.ready_s)
+
+    def keep_spare(self, running: list[str], now: float) -> None:
+        """Have a second interpreter waiting, once the first has settled."""
+        settled = self.run is not None and self.run.ready_at is not None and now - self.run.ready_at >= SETTLED_S
+        if self.spare is not None and settled:
+            self.spare.keep(now, running)
+
+    @property
+    def spare_due_at(self) -> float:
+        """When `keep_spare` has something to do."""
+        if self.spare is None or self.spare.pid is not None or self.run is None or self.run.ready_at is None:
+            return math.inf
+        return max(self.run.ready_at + SETTLED_S, self.spare.due_at)
+
+    @property
+    def gone(self) -> bool:
+        """No process of it is left."""
+        return self.run is None and (self.spare is None or self.spare.pid is None)
+
+    def _stand_in(self, kind: StartKind, running: list[str], now: float) -> Run | None:
+        run = self.spare.take() if self.spare is not None and kind == "replacement" else None
+        if run is not None:
+            run.heard_at = now
+            _let_go(run, kind, running, now + self.spec.ready_s)
+        return run
 
     # -- while it runs
 
@@ -182,6 +212,8 @@ class Worker:
 
     def poll(self, now: float) -> bool:
         """Whether the run has ended since the last call."""
+        if self.spare is not None:
+            self.spare.poll()
         run = self.run
         if run is None or (how := run.child.poll()) is None:
             return False
@@ -197,6 +229,8 @@ class Worker:
     def stop(self, deadline: float) -> None:
         """Let it drain and end before ``deadline``; it is not started again."""
         self._stopping, self.due_at = True, None
+        if self.spare is not None:
+            self.spare.end()
         if self.run is None:
             # What it failed of is why the daemon ends, perhaps.
             self.state = self.state if self.state == "failed" else "stopped"
@@ -207,6 +241,8 @@ class Worker:
 
     def kill(self) -> None:
         self._stopping, self.due_at = True, None
+        if self.spare is not None:
+            self.spare.end()
         if self.run is not None:
             self.run.child.signal_group(KILL)
             # One that stands still (SIGSTOP) or sits in another group of its own session is not passed over.
@@ -258,6 +294,11 @@ class Worker:
                 self.gave_up = verdict.code
             else:
                 self.due_at = verdict.until
+
+
+def _let_go(run: Run, kind: StartKind, running: list[str], ready_by: float) -> None:
+    run.waits, run.ready_by = False, ready_by
+    run.channel.send(Go(kind, running))
 
 
 def now_rfc3339() -> str:

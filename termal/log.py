@@ -31,10 +31,9 @@ class Log:
         self._path = path
         self._lock = threading.Lock()
         self._repeats: dict[str, tuple[float, int]] = {}
+        # Opened with the first line: a process that only waits must not hold a file that others rotate away.
         self._fd = -1
         self._size = 0
-        if path is not None:
-            self._open()
 
     def debug(self, event: str, **keys: Any) -> None:
         if os.environ.get("TERMAL_LOG") == "debug":
@@ -82,6 +81,8 @@ class Log:
                 sys.stderr.write(line.decode() + "\n")
                 return
             try:
+                if self._fd < 0:
+                    self._open()
                 if self._size > ROTATE_BYTES:
                     self._rotate()
                 self._size += os.write(self._fd, line + b"\n")

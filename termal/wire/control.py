@@ -5,6 +5,8 @@ The end of file on it means that the other side is gone; a worker then ends at o
 
 import msgspec
 
+from termal.wire.launch import StartKind
+
 LINE_BYTES = 64 << 10
 """Longest line; a reader drops a longer one and treats the other side as broken."""
 
@@ -62,7 +64,10 @@ class Stop(Line, frozen=True, tag="stop"):
 
 
 class Go(Line, frozen=True, tag="go"):
-    """What a worker that was launched to wait needs is there: begin. A second one means nothing."""
+    """To a worker that was launched to wait: begin, with these in place of what the launch said of them."""
+
+    start: StartKind
+    running: list[str]
 
 
 class Peers(Line, frozen=True, tag="peers"):

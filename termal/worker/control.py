@@ -43,7 +43,7 @@ class Control:
         control_fd: int,
         *,
         on_stop: Callable[[Stop], None],
-        on_go: Callable[[], None] | None = None,
+        on_go: Callable[[Go], None] | None = None,
         on_peers: Callable[[Sequence[str]], None] | None = None,
         on_reload: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
@@ -122,7 +122,7 @@ class Control:
         if isinstance(order, Stop):
             self._on_stop(order)
         elif isinstance(order, Go) and self._on_go is not None:
-            self._on_go()
+            self._on_go(order)
         elif isinstance(order, Peers) and self._on_peers is not None:
             self._on_peers(order.running)
         elif isinstance(order, Reload) and self._on_reload is not None:

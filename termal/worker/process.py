@@ -18,7 +18,7 @@ from termal.config import Config, ConfigRefused, read_config
 from termal.home import Home, find_home
 from termal.log import Log
 from termal.procs.death import tie_to_parent, worker_signals
-from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_REFUSED, EXIT_USAGE, Stop
+from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_REFUSED, EXIT_USAGE, Go, Stop
 from termal.wire.errors import Busy
 from termal.wire.launch import Launch
 from termal.worker.control import Control, Facts, no_facts
@@ -108,8 +108,10 @@ class Process:
 
     # --------------------------------------------------------------------- orders
 
-    def _go(self) -> None:
-        self._may_begin = True
+    def _go(self, order: Go) -> None:
+        if not self._may_begin:
+            self._may_begin = True
+            self.launch = msgspec.structs.replace(self.launch, start=order.start, running=order.running)
 
     def _peers(self, running: Sequence[str]) -> None:
         if self._duties is not None:
@@ -184,7 +186,7 @@ def main(start: Start, *, refusals: tuple[type[Exception], ...] = ()) -> int:
         if not process.wait_for_go():
             return EXIT_OK
         process.configure()
-        process.log.info("worker.started", start=launch.start)
+        process.log.info("worker.started", start=process.launch.start)
         process.run(start(process))
     except ConfigRefused as error:
         return _refuse(process, error, EXIT_USAGE)

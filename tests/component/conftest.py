@@ -1,5 +1,6 @@
 """Loops of the bus on their own threads, and workers in their own processes; all ended after each test."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,8 +24,9 @@ def make_bus(run_dir: Path) -> Iterator[MakeBus]:
         return made[-1]
 
     yield make
-    for bus in reversed(made):
-        bus.close()
+    with contextlib.ExitStack() as ends:
+        for bus in made:
+            ends.callback(bus.close)
 
 
 @pytest.fixture(params=LOOPS)

@@ -42,17 +42,22 @@ def written(home: Home) -> DaemonReport | None:
     return report
 
 
-def test_changes_are_written_at_once_and_then_at_most_once_in_the_interval(reports: Reports, home: Home) -> None:
+def test_who_lives_is_written_at_once_and_figures_at_most_once_in_the_interval(reports: Reports, home: Home) -> None:
     assert reports.write(OK, ROWS, 100.0, serving=True) == 100.0 + FRESH_S
     first = written(home)
     assert first is not None
     assert (first.state, first.processes, first.pid, first.serving) == ("ok", ROWS, os.getpid(), True)
-    assert reports.write(OK, OTHER_ROWS, 100.5, serving=True) == 101.0
+    busy = [msgspec.structs.replace(row, queue_depth=7) for row in ROWS]
+    assert reports.write(OK, busy, 100.5, serving=True) == 101.0
     assert written(home) is None
-    reports.write(OK, OTHER_ROWS, 101.0, serving=True)
+    reports.write(OK, busy, 101.0, serving=True)
     second = written(home)
     assert second is not None
-    assert second.processes == OTHER_ROWS
+    assert second.processes == busy
+    reports.write(OK, OTHER_ROWS, 101.1, serving=True)
+    third = written(home)
+    assert third is not None
+    assert third.processes == OTHER_ROWS
 
 
 def test_a_report_without_news_is_written_again_after_a_while_so_that_its_age_tells_something(

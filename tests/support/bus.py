@@ -78,7 +78,7 @@ class BusThread:
         self._loop: Loop | None = None
         self._stop: Callable[[], None] = lambda: None
         self._started = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=f"bus-{kind}")
+        self._thread = threading.Thread(target=self._main, name=f"bus-{kind}", daemon=True)
         self._thread.start()
         assert self._started.wait(5.0)
 
@@ -163,11 +163,13 @@ class BusThread:
     def close(self) -> None:
         """End the loop, and check that no call ended twice and no callback raised in silence."""
         if self._thread.is_alive():
-            for made in reversed(self._made):
-                self.run(made.close)
-            self._stop()
-            self._thread.join(5.0)
-            assert not self._thread.is_alive(), "the loop's thread does not end"
+            try:
+                for made in reversed(self._made):
+                    self.run(made.close)
+            finally:
+                self._stop()
+                self._thread.join(5.0)
+        assert not self._thread.is_alive(), "the loop's thread does not end"
         assert [len(outcome.ends) for outcome in self._outcomes if len(outcome.ends) > 1] == []
         assert self.faults == []
 

@@ -51,6 +51,8 @@ def check_database(file: Path) -> None:
             blob = connection.execute(
                 "SELECT value_blob FROM session_overviews WHERE session_id=?", (session,)
             ).fetchall()
-            assert blob == [(bytes(int(str(kind)) for (kind,) in kinds),)], f"{session}: the overview disagrees with the rows"
+            assert blob == [(bytes(int(str(kind)) for (kind,) in kinds),)], (
+                f"{session}: the overview disagrees with the rows"
+            )
     finally:
         connection.close()
