@@ -231,11 +231,10 @@ def test_a_request_whose_deadline_passed_in_the_queue_is_refused_before_it_start
     bus.wait_up(client)
     deadline_s = soon()
 
-    def block() -> None:
-        while time.monotonic() <= deadline_s:
-            time.sleep(0.005)
-
     # The worker's loop is busy until the deadline has passed; the request waits in its socket.
+    def block() -> None:
+        wait_until(lambda: time.monotonic() > deadline_s, "the deadline to pass")
+
     peer.loop.threadsafe(block)
     error = bus.start(client, *asked, deadline_s=deadline_s).error()
 

@@ -244,6 +244,28 @@ def test_on_asyncio_faults_go_to_its_own_handler_without_a_log() -> None:
     assert isinstance(reported[0], ZeroDivisionError)
 
 
+def test_no_timer_and_nothing_handed_over_runs_after_the_end_of_an_asyncio_loop() -> None:
+    ran: list[str] = []
+
+    async def main() -> None:
+        loop = AioLoop()
+        loop.every(0.001, lambda: ran.append("every"))
+        loop.later(0.001, lambda: ran.append("later"))
+        loop.threadsafe(lambda: ran.append("handed"))
+        loop.on_pass(lambda: ran.append("pass"))
+        loop.request_pass()
+        loop.close()
+        loop.request_pass()
+        loop.threadsafe(lambda: ran.append("handed"))
+        # A timer that is due after all of the loop's.
+        later = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.01, later.set)
+        await later.wait()
+
+    asyncio.run(main())
+    assert ran == []
+
+
 def test_a_signal_handler_stops_a_loop_that_waits() -> None:
     loop = PollLoop()
     before = signal.signal(signal.SIGUSR1, lambda *_: loop.stop())

@@ -289,7 +289,7 @@ def test_a_call_that_a_frozen_worker_never_took_ends_as_surely_not_started(
 
 
 def test_what_waited_is_sent_the_moment_the_worker_is_there(bus: BusThread, peer: BusThread) -> None:
-    """Not a retry later: the socket may not have noticed its new connection when the monitor tells of it."""
+    """Not a retry later, although the monitor may tell of a connection before the socket has noticed it."""
     peer.server(ROLE, {"coordination.ping": lambda request, _: request.reply(Anything())})
     retries: list[bool] = []
 

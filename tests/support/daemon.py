@@ -25,10 +25,16 @@ class Daemon:
     """One home with a daemon that can be started, killed and started again. Use as a context manager."""
 
     def __init__(
-        self, home: Path, *, environment: dict[str, str] | None = None, arguments: list[str] | None = None
+        self,
+        home: Path,
+        *,
+        environment: dict[str, str] | None = None,
+        arguments: list[str] | None = None,
+        faults: bool = True,
     ) -> None:
         self.home: Home = find_home(str(home))
         self._environment = environment or {}
+        self._with_faults = faults
         self._arguments = arguments or []
         self._process: subprocess.Popen[bytes] | None = None
         self.faults = Path(str(home) + "-faults")
@@ -40,7 +46,7 @@ class Daemon:
         self.faults.mkdir(exist_ok=True)
         environment = {
             **os.environ,
-            "TERMAL_FAULTS": str(self.faults),
+            **({"TERMAL_FAULTS": str(self.faults)} if self._with_faults else {}),
             "TERMAL_PORT": "0",
             **self._environment,
         }
