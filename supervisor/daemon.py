@@ -23,13 +23,15 @@ from termal.procs.orphans import Orphans
 from termal.procs.port import PortInUse, listen
 from termal.procs.signals import HANG_UP, INTERRUPT, TERMINATE, Signals
 from termal.procs.tree import sweep
-from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_PORT, Peers, Reload
+from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_PORT, Peers, Reload, Serving
 
 BACKLOG = 2048
 _LONGEST_WAIT_S = 1.0
 _PAUSE_S = 2.0
 """A pass that comes this much too late means that we stood still ourselves."""
 _CLEANUP_S = 3.0
+_SLOW_START_S = 1.0
+"""A start that takes longer (a migration) says on the terminal what it waits for."""
 
 
 class Daemon:
@@ -47,6 +49,7 @@ class Daemon:
         self._reports.announce()
         self._shutdown: Shutdown | None = None
         self._exit_code, self._end_reason = EXIT_OK, "stopped"
+        self._began = time.monotonic()
         self._serving = False
         self._listening = False
         self._told_running: list[str] = []
@@ -265,6 +268,8 @@ class Daemon:
         if state != self._told_health:
             self._told_health = state
             self._log.info("daemon.health", state=state[0], reason=state[1])
+            if not self._serving and self._shutdown is None and now - self._began >= _SLOW_START_S:
+                _say(sys.stderr, f"termal: {state[1]}")
             self._notifier.status(self._status_line())
         self._due["report"] = self._reports.write(state, processes, now, serving=self._serving)
 
@@ -290,6 +295,8 @@ class Daemon:
         self._log.info("daemon.serving", url=url)
         _say(sys.stdout, f"TermAl {VERSION} serving {url} (home {home})")
         self._notifier.ready("serving")
+        for worker in self._workers.values():
+            worker.tell(Serving())
 
     def _status_line(self) -> str:
         state, reason = self._told_health or ("down", "starting")

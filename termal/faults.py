@@ -2,7 +2,7 @@
 
 ``TERMAL_FAULTS`` names a directory. A point fires when a file of its name is there: whoever removes the file first
 acts as its content says (``kill``: SIGKILL to this process; ``kill N``: the N-th time that the point is passed;
-``hold``: wait until the file ``NAME.go`` appears).
+``hold``: wait until the file ``NAME.go`` appears; ``raise``: an error that nobody foresaw).
 """
 
 import os
@@ -36,6 +36,8 @@ def _fire(directory: Path, point: str) -> None:
         return
     if action[:1] == ["kill"]:
         os.kill(os.getpid(), _SIGKILL)
+    elif action[:1] == ["raise"]:
+        raise RuntimeError(f"a test wanted a fault at {point}")
     elif action[:1] == ["hold"]:
         (directory / f"{point}.held").touch()
         gate, limit = directory / f"{point}.go", time.monotonic() + _HOLD_LIMIT_S

@@ -76,10 +76,14 @@ class Meter:
 
     def _cpu_percent(self, process: psutil.Process, kept: dict[tuple[int, float], tuple[float, float]]) -> float:
         times = process.cpu_times()
-        spent, now, key = times.user + times.system, time.time(), (process.pid, process.create_time())
-        before_at, before_spent = self._samples.get(key, (key[1], 0.0))
+        spent, now, key = times.user + times.system, time.monotonic(), (process.pid, process.create_time())
+        before = self._samples.get(key)
         kept[key] = (now, spent)
-        return max(0.0, spent - before_spent) / max(now - before_at, 0.01) * 100
+        if before is None:
+            # Over its whole life, which only the wall clock knows; one that was set back since knows nothing.
+            age_s = time.time() - key[1]
+            return spent / age_s * 100 if age_s > 0 else 0.0
+        return max(0.0, spent - before[1]) / max(now - before[0], 0.01) * 100
 
 
 def _uss(process: psutil.Process) -> int | None:

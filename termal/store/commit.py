@@ -12,6 +12,7 @@ from termal.faults import fault
 from termal.store.connection import BUSY_MS, Durability, open_writer, roll_back, set_durability
 from termal.store.files import StoreRefused, secure
 from termal.store.job import Job, until
+from termal.store.presence import FilesTaken, Presence, put_back
 
 Outcome = tuple[Any, Exception | None]
 
@@ -58,13 +59,15 @@ class Committer:
         self._applied = durability
         self._secured_at = 0.0
         self._connection: apsw.Connection | None = open_writer(path, durability=durability)
+        self._presence = Presence(path)
         # No reader is there yet and none is waited for: what the last life left in the WAL goes into the file.
         self._truncate(0.0)
 
     def commit(self, group: list[Job], *, patience_until: float) -> list[Outcome]:
         """The outcome of each job, after COMMIT. A lock is waited for as long as the first owner waits, at most.
 
-        Raises `GroupFailed` after a rollback; a job that fails by itself fails alone.
+        Raises `GroupFailed` after a rollback; a job that fails by itself fails alone. Raises `FilesTaken`, after which
+        this process must not go on, when the files are not there any more.
         """
         committing = False
         try:
@@ -81,8 +84,21 @@ class Committer:
             raise GroupFailed(error, maybe_durable=committing and not isinstance(error, _SAME_CONNECTION)) from error
         self.commit_ms = (time.monotonic() - began) * 1e3
         fault(self._after_commit)
+        if self._presence.lost():
+            self._rescue(connection)
         self._secure()
         return outcomes
+
+    def _rescue(self, connection: apsw.Connection) -> None:
+        """Raises `FilesTaken` once everything, this commit included, has a name again; else `GroupFailed`."""
+        replaced = self._presence.replaced
+        try:
+            saved = put_back(connection, self._path, replaced=replaced)
+        except (apsw.Error, OSError) as error:
+            self._on_failed()
+            raise GroupFailed(error, maybe_durable=True) from error
+        what = "replaced" if replaced else "removed"
+        raise FilesTaken(f"{self._path.name} was {what} while it was open; its content is in {saved.name}")
 
     def close(self, deadline_s: float) -> Exception | None:
         """Move the WAL into the file and close; the reason when a reader or a lock kept a part of it there."""
@@ -96,6 +112,7 @@ class Committer:
         connection = self._connection
         if connection is None:
             connection = self._connection = open_writer(self._path, durability=self.durability)
+            self._presence = Presence(self._path)
             self._applied = self.durability
         if self._applied != self.durability:
             set_durability(connection, self.durability)

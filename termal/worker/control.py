@@ -19,6 +19,7 @@ from termal.wire.control import (
     Ready,
     Refused,
     Reload,
+    Serving,
     Stop,
     ToSupervisor,
     decode_to_worker,
@@ -46,6 +47,7 @@ class Control:
         on_go: Callable[[Go], None] | None = None,
         on_peers: Callable[[Sequence[str]], None] | None = None,
         on_reload: Callable[[], None] | None = None,
+        on_serving: Callable[[], None] | None = None,
         on_end: Callable[[], None] | None = None,
     ) -> None:
         self._loop = loop
@@ -58,6 +60,7 @@ class Control:
         self._on_go = on_go
         self._on_peers = on_peers
         self._on_reload = on_reload
+        self._on_serving = on_serving
         self._on_end = on_end or _end_process
         self._stats: Stats | None = None
         self._depth: Callable[[], int] = int
@@ -127,6 +130,8 @@ class Control:
             self._on_peers(order.running)
         elif isinstance(order, Reload) and self._on_reload is not None:
             self._on_reload()
+        elif isinstance(order, Serving) and self._on_serving is not None:
+            self._on_serving()
 
 
 def _end_process() -> None:

@@ -19,6 +19,7 @@ from termal.home import Home, find_home
 from termal.log import Log
 from termal.procs.death import tie_to_parent, worker_signals
 from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_REFUSED, EXIT_USAGE, Go, Stop
+from termal.wire.envelope import MalformedFrame
 from termal.wire.errors import Busy
 from termal.wire.launch import Launch
 from termal.worker.control import Control, Facts, no_facts
@@ -29,6 +30,8 @@ _LONGEST_PASS_S = 60.0
 _CLOSE_SHARE = 0.5
 _CLOSE_S = 2.0
 """Of the time to stop, half is kept for closing (a writer that retries, a checkpoint), two seconds at most."""
+
+_LAST_WORDS_S = 0.05
 
 STOPPING = Busy("the daemon is stopping; nothing was written", reason="stopping")
 
@@ -42,6 +45,7 @@ class Duties(NamedTuple):
 
     ``idle``: nothing is under way, neither a request nor a write. ``close(deadline_s)`` ends everything, at the
     latest at that time (CLOCK_MONOTONIC); it runs once, with the loop still there and the server still bound.
+    ``serving``: the daemon's port listens since now.
     ``depth`` and ``facts`` go into each heartbeat. ``reload`` gets a configuration that was read without fault.
     """
 
@@ -52,6 +56,7 @@ class Duties(NamedTuple):
     facts: Facts = no_facts
     peers: Callable[[Sequence[str]], None] = _ignore
     reload: Callable[[Config], None] = _ignore
+    serving: Callable[[], None] = lambda: None
 
 
 class Process:
@@ -61,7 +66,11 @@ class Process:
         self.launch = launch
         self.home: Home = find_home(launch.home)
         self.log = Log(launch.name, self.home.log(launch.name))
-        self.loop = PollLoop(fault_logger(self.log))
+        self.loop = PollLoop(self._faulted)
+        self._report = fault_logger(self.log)
+        self.ends_on_fault = False
+        """Set by a worker whose memory must be what its file says: a callback that failed half-way leaves it neither
+        as it was nor as it should be, and a new start reads the truth."""
         self.stats = Stats()
         self.control = Control(
             self.loop,
@@ -70,6 +79,7 @@ class Process:
             on_go=self._go,
             on_peers=self._peers,
             on_reload=self._reload,
+            on_serving=self._serving,
         )
         self.config = Config()
         self._may_begin = not launch.wait
@@ -106,6 +116,27 @@ class Process:
         self.control.beat_with(self.stats, duties.depth, duties.facts)
         self.loop.run()
 
+    # --------------------------------------------------------------------- faults
+
+    def _faulted(self, error: Exception) -> None:
+        self._report(error)
+        # What a peer sent wrong has changed nothing here.
+        if self.ends_on_fault and not isinstance(error, MalformedFrame):
+            sys.stderr.write(f"a callback failed: {error!r}\n")
+            sys.stderr.flush()
+            os._exit(EXIT_INTERNAL)
+
+    def end_after_replies(self) -> None:
+        """End the process as for a fault, once the replies of this pass have left it."""
+        self.loop.on_flush(self._leave)
+
+    @staticmethod
+    def _leave() -> None:
+        # After the server's own flush. A caller drops what it has not read when the connection ends, so it gets time
+        # to; nothing new is received meanwhile, and whoever asked is served by the next life.
+        time.sleep(_LAST_WORDS_S)
+        os._exit(EXIT_INTERNAL)
+
     # --------------------------------------------------------------------- orders
 
     def _go(self, order: Go) -> None:
@@ -116,6 +147,10 @@ class Process:
     def _peers(self, running: Sequence[str]) -> None:
         if self._duties is not None:
             self._duties.peers(running)
+
+    def _serving(self) -> None:
+        if self._duties is not None:
+            self._duties.serving()
 
     def _reload(self) -> None:
         try:

@@ -5,6 +5,7 @@ from termal.bus.server import Handler, Request
 from termal.config import Config
 from termal.model.status import MailboxCounts
 from termal.store.connection import facts
+from termal.store.presence import LOOK_S, Presence
 from termal.store.writer import Writer
 from termal.wire.errors import TermalError
 from termal.wire.facts import CoordinationFacts
@@ -12,15 +13,18 @@ from termal.wire.operations import (
     COORDINATION_FACTS,
     COORDINATION_PING,
     COORDINATION_READY,
+    SCOPE_DELETE,
     CoordinationReady,
 )
 from termal.wire.turns import Anything
 from termal.worker.process import Duties, Process
 from workers.coordination.schema import SCHEMA, highest_session
+from workers.coordination.scopes import Scopes
 
 
 def start(process: Process) -> Duties:
     """Take the role, open the file, serve. Raises `StoreRefused` for a file that is not for this build."""
+    process.ends_on_fault = True
     worker = Coordination(process)
     process.serve(worker.handlers())
     worker.open()
@@ -30,6 +34,7 @@ def start(process: Process) -> Duties:
         close=worker.close,
         depth=worker.depth,
         facts=worker.beat_facts,
+        drain=worker.scopes.stop,
         reload=worker.reload,
     )
 
@@ -45,10 +50,16 @@ class Coordination:
         self._announced: Call[Anything] | None = None
         self._trouble: str | None = None
         self._writer: Writer | None = None
+        self._presence: Presence | None = None
+        self.scopes = Scopes(self._writing)
         self._state: Client | None = None
 
     def handlers(self) -> dict[str, Handler]:
-        return {COORDINATION_PING.name: self._ping, COORDINATION_FACTS.name: self._facts}
+        return {
+            COORDINATION_PING.name: self._ping,
+            COORDINATION_FACTS.name: self._facts,
+            SCOPE_DELETE.name: self.scopes.delete,
+        }
 
     def open(self) -> None:
         process = self._process
@@ -62,6 +73,8 @@ class Coordination:
             log=process.log,
             on_trouble=self._troubled,
         )
+        self._presence = Presence(self._path)
+        process.loop.every(LOOK_S, self._look_at_files)
         self._state = Client(process.loop, process.launch.run_dir, "state", process.launch.name)
         self._state.on_up.append(self._announce)
 
@@ -123,6 +136,15 @@ class Coordination:
         if self._boot:
             self._boot = False
             self._process.control.boot_done()
+
+    def _writing(self) -> Writer:
+        assert self._writer is not None
+        return self._writer
+
+    def _look_at_files(self) -> None:
+        """Every commit looks too, and saves what it finds taken away; without work there is none."""
+        if self._writer is not None and self._presence is not None and self._presence.lost():
+            self._writer.submit(lambda _: None, lambda _, error: None)
 
     def _notify(self) -> None:
         assert self._writer is not None
