@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 
 from termal.cli.daemon import is_alive, read_running
+from termal.cli.figures import as_count
+from termal.cli.quarantine import InspectionFailed, NotUpgraded, rows_aside
 from termal.config import Config, ConfigRefused, read_config
 from termal.home import Home, HomeRefused, socket_folder
 from termal.procs.agents import agent_names, readiness
@@ -19,6 +21,8 @@ from termal.store.connection import StoreError, StoreRefused, check_version, ope
 
 DEFAULT_PORT = 8787
 _OTHERS = 0o077
+_NAMED = 5
+"""Ids of rows in one finding; all of them are a command of their own."""
 
 Level = Literal["ok", "hint", "problem"]
 
@@ -45,6 +49,7 @@ def examine(home: Home) -> Findings:
         check_port,
         check_sqlite,
         check_databases,
+        check_rows,
         check_agents,
     ]
     for check in checks:
@@ -146,6 +151,26 @@ def check_databases(home: Home) -> Findings:
             yield Finding("problem", path.name, fault, "stop the daemon and put back a copy of both files; keep these")
         else:
             yield Finding("ok", path.name, "is whole")
+
+
+def check_rows(home: Home) -> Findings:
+    """Whether a start takes `termal.sqlite` as it is, and which rows of it cannot be used."""
+    if not home.termal_db.exists():
+        return
+    try:
+        rows = rows_aside(home)
+    except NotUpgraded as error:
+        yield Finding("ok", "rows", str(error))
+        return
+    except InspectionFailed as error:
+        yield Finding("problem", "rows", str(error), "use a build that knows this file, or put back a backup of it")
+        return
+    if rows:
+        ids = ", ".join(row.id for row in rows[:_NAMED]) + (" …" if len(rows) > _NAMED else "")
+        text = f"{as_count(len(rows), 'row')} cannot be used and {'is' if len(rows) == 1 else 'are'} set aside: {ids}"
+        yield Finding("hint", "rows", text, "see why: termal doctor --quarantine")
+    else:
+        yield Finding("ok", "rows", "all sessions and delegations can be used")
 
 
 def check_agents(home: Home) -> Findings:

@@ -11,6 +11,7 @@ from termal.store.connection import BROKEN, Cursorlike, Durability, broken, open
 from termal.store.files import StoreRefused, size_bytes
 
 Step = Callable[[Cursorlike], None]
+Look = Callable[[Cursorlike, Path], object]
 
 
 class Version(NamedTuple):
@@ -25,16 +26,23 @@ class Migrations:
 
     ``create`` runs at every opening, before the upgrades, and makes the tables that are missing; ``complete`` runs
     after them (small repairs that carry no version of their own). Both must change nothing where nothing is missing:
-    a start on a full disk must not need a page. The version is kept in ``meta`` under ``key``.
+    a start on a full disk must not need a page. ``examine`` may refuse a file of ours for what it holds
+    (`StoreRefused`) while nothing has been opened for writing. The version is kept in ``meta`` under ``key``.
     """
 
     def __init__(
-        self, *versions: Version, create: Step, complete: Step | None = None, key: str = "schema_version"
+        self,
+        *versions: Version,
+        create: Step,
+        complete: Step | None = None,
+        examine: Look | None = None,
+        key: str = "schema_version",
     ) -> None:
         self._versions = versions
         self._names = [version.name for version in versions]
         self._create = create
         self._complete = complete
+        self._examine = examine
         self.key = key
 
     @property
@@ -51,7 +59,8 @@ class Migrations:
             # Before the connection that writes: its very first setting would alter a foreign file.
             reader = open_reader(path)
             try:
-                self.check(reader, path)
+                if self.check(reader, path) is not None and self._examine is not None:
+                    self._examine(reader, path)
             finally:
                 reader.close()
         connection = open_writer(path, durability=durability)

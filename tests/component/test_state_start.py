@@ -36,6 +36,10 @@ def visible(state: StateWorker) -> list[str]:
     return [session["id"] for session in state.state()["sessions"]]
 
 
+def quarantined(state: StateWorker) -> int:
+    return state.ask(STATE_FACTS, Anything()).databases[0].quarantined
+
+
 @pytest.mark.case("S1")
 def test_the_first_start_makes_an_empty_store(state: StateWorker) -> None:
     state.start()
@@ -84,8 +88,7 @@ def test_an_unreadable_session_row_is_isolated_and_kept(state: StateWorker) -> N
     with pytest.raises(NotFound):
         state.read("session-2")
     state.kill_session("session-1")
-    facts = state.ask(STATE_FACTS, Anything())
-    assert facts.databases[0].quarantined == 1
+    assert quarantined(state) == 1
     state.stop()
     assert state.rows("SELECT value_json FROM sessions WHERE id = 'session-2'") == [("{ not json",)]
 
@@ -96,6 +99,7 @@ def test_a_row_that_calls_itself_something_else_hides_both_ids(state: StateWorke
     state.change_row("session-2", session={"id": "session-7"})
     state.start()
     assert visible(state) == ["session-1"]
+    assert quarantined(state) == 1
     for session_id in ("session-2", "session-7"):
         with pytest.raises(NotFound):
             state.read(session_id)
@@ -108,6 +112,7 @@ def test_a_message_under_another_id_quarantines_its_session_alone(state: StateWo
     state.write("UPDATE messages SET message_id = 'message-x' WHERE position = 9")
     state.start()
     assert visible(state) == ["session-2"]
+    assert quarantined(state) == 1
 
 
 @pytest.mark.case("S65")
@@ -117,6 +122,7 @@ def test_a_hole_among_the_newest_messages_quarantines(state: StateWorker) -> Non
     state.write("DELETE FROM messages WHERE position = 5")
     state.start()
     assert visible(state) == []
+    assert quarantined(state) == 1
 
 
 @pytest.mark.case("S66")
@@ -175,8 +181,11 @@ def test_a_row_that_cannot_be_right_is_quarantined(
 ) -> None:
     filled(state, 2)
     state.change_row("session-1", session={"agent": agent, **session}, **wrapper)
+    before = state.rows("SELECT * FROM sessions")
     state.start()
     assert visible(state) == ["session-2"]
+    assert quarantined(state) == 1
+    assert state.rows("SELECT * FROM sessions") == before
 
 
 @pytest.mark.case("S77")
@@ -185,6 +194,8 @@ def test_an_unreadable_prompt_history_quarantines_its_session(state: StateWorker
     state.write("INSERT INTO session_prompt_histories VALUES ('session-1', '[1')")
     state.start()
     assert visible(state) == ["session-2"]
+    assert quarantined(state) == 1
+    assert state.rows("SELECT value_json FROM session_prompt_histories") == [("[1",)]
 
 
 @pytest.mark.case("S9")

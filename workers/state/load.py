@@ -1,135 +1,154 @@
 """Reading `termal.sqlite` at start: metadata or refusal, each session row valid or quarantined. Changes nothing."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from termal.log import Log
-from termal.model.ids import message_number, project_number, session_number
+from termal.model.ids import message_number, session_number
+from termal.model.message import Message
 from termal.model.session import Session
-from termal.model.stored import LOCAL_REMOTE, DelegationLink, Metadata, StoredSession
+from termal.model.stored import DelegationLink, Metadata, StoredSession
 from termal.rules.history_page import RESIDENT_MESSAGES
-from termal.rules.settings import check_stored, is_acp
+from termal.rules.settings import is_acp
 from termal.rules.verdicts import Bad
-from termal.store.connection import Cursorlike, open_reader
+from termal.store.connection import BROKEN, Cursorlike, broken, open_reader
 from termal.store.files import StoreRefused
 from workers.state.registry import Registry
-from workers.state.rows import decode_entry, decode_history, decode_message, decode_metadata, decode_session
+from workers.state.row_checks import UNREADABLE, check_loadable, id_of, name_of, read_session, text_of, why
+from workers.state.rows import decode_entry, decode_history, decode_message
 from workers.state.session_record import SessionRecord
-from workers.state.store_schema import METADATA_KEY
+from workers.state.stored_metadata import read_metadata
 from workers.state.turn import Turn
+
+_ROWS = 64
+"""Session rows read at a time: a row may hold images of queued prompts, or a whole transcript that is set aside."""
+
+_DELEGATIONS = (
+    "SELECT rowid, typeof(id), CAST(id AS BLOB), typeof(value_json), CAST(value_json AS BLOB)"
+    " FROM delegations ORDER BY rowid"
+)
+_SESSIONS = (
+    "SELECT rowid, typeof(id), CAST(id AS BLOB), typeof(value_json), CAST(value_json AS BLOB)"
+    " FROM sessions WHERE rowid > ? ORDER BY rowid LIMIT ?"
+)
+_SINCE = (
+    "SELECT count(*) FROM messages WHERE session_id = ?"
+    " AND position >= (SELECT position FROM messages WHERE session_id = ? AND message_id = ?)"
+)
+_NEWEST = (
+    "SELECT position, typeof(message_id), CAST(message_id AS BLOB), typeof(value_json), CAST(value_json AS BLOB)"
+    " FROM messages WHERE session_id = ? ORDER BY position DESC LIMIT ?"
+)
+_HISTORY = "SELECT typeof(value_json), CAST(value_json AS BLOB) FROM session_prompt_histories WHERE session_id = ?"
 
 _decode_link = msgspec.json.Decoder(DelegationLink).decode
 
 
-class _Embedded(msgspec.Struct):
-    """Only whether a session row still carries its transcript, as the first schema version did."""
+class Quarantined(NamedTuple):
+    """A row that is set aside: kept as it is, not in the model. ``id`` as text, whatever the column holds."""
 
-    session: "_EmbeddedSession"
-
-
-class _EmbeddedSession(msgspec.Struct):
-    messages: list[msgspec.Raw] = []
-
-
-_decode_embedded = msgspec.json.Decoder(_Embedded).decode
+    table: str
+    id: str
+    rowid: int
+    reason: str
 
 
-def load(path: Path, log: Log, *, fresh: bool) -> Registry:
-    """The registry of a store that `open_store` opened. Raises `StoreRefused` for metadata that no start can use."""
+Isolated = Callable[[Quarantined], None]
+
+
+def load(
+    path: Path,
+    log: Log,
+    *,
+    fresh: bool,
+    going_on: Callable[[], None] = lambda: None,
+    isolated: Isolated | None = None,
+) -> Registry:
+    """The registry of a store that `open_store` opened. Raises `StoreRefused` for metadata that no start can use.
+
+    ``going_on`` is called for each session; ``isolated`` gets each quarantined row (without it they are logged).
+    """
+
+    def set_aside(row: Quarantined) -> None:
+        registry.quarantined.add(row.id)
+        if isolated is not None:
+            isolated(row)
+        else:
+            log.warning("load.quarantined", table=row.table, id=row.id, error=row.reason)
+
     connection = open_reader(path)
     try:
         connection.execute("BEGIN")
         registry = Registry(_metadata(connection, path), fresh=fresh)
-        _load_delegations(connection, registry, log)
-        _load_sessions(connection, registry, log)
+        _load_delegations(connection, registry, set_aside)
+        _load_sessions(connection, registry, log, set_aside, going_on)
         connection.execute("COMMIT")
+    except BROKEN as error:
+        # Not a fault that another start would cure.
+        raise broken(path, error) from error
     finally:
         connection.close()
     return registry
 
 
 def _metadata(connection: Cursorlike, path: Path) -> Metadata:
-    row = connection.execute("SELECT value_json FROM app_state WHERE key = ?", (METADATA_KEY,)).fetchone()
-    if row is None:
-        raise StoreRefused(
-            f"{path} has rows but no metadata: a start would hand out ids that are taken. Put back a backup of it"
-        )
-    try:
-        metadata = decode_metadata(_text(row[0]))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StoreRefused(f"{path} has unreadable metadata ({error}); it was not changed") from error
-    problem = _metadata_problem(metadata)
-    if problem:
-        raise StoreRefused(f"{path} has unusable metadata: {problem}. It was not changed")
+    metadata = read_metadata(connection, path)
+    if metadata is None:
+        raise StoreRefused(f"{path} has no metadata")
     return metadata
 
 
-def _metadata_problem(metadata: Metadata) -> str:
-    remotes = [remote.id for remote in metadata.preferences.remotes]
-    highest = max((project_number(project.id) for project in metadata.projects), default=0)
-    counters = (metadata.next_project_number, metadata.next_session_number, metadata.next_message_number)
-    if min(counters) < 1 or metadata.next_project_number <= highest:
-        return "a counter is lower than what it has handed out"
-    if len(set(remotes)) != len(remotes):
-        return "two remotes have one id"
-    if LOCAL_REMOTE not in remotes:
-        return f"the remote {LOCAL_REMOTE!r} is missing"
-    for project in metadata.projects:
-        if project.remote_id not in remotes:
-            return f"project {project.id} is on an unknown remote"
-    return ""
-
-
-def _load_delegations(connection: Cursorlike, registry: Registry, log: Log) -> None:
-    for row_id, value in connection.execute("SELECT id, value_json FROM delegations ORDER BY rowid"):
+def _load_delegations(connection: Cursorlike, registry: Registry, set_aside: Isolated) -> None:
+    for rowid, id_kind, raw_id, kind, value in _rows(connection, _DELEGATIONS):
         try:
-            link = _decode_link(_text(value))
+            row_id = id_of(id_kind, raw_id)
+            link = _decode_link(text_of(kind, value))
             if link.id != row_id:
-                raise Bad(f"it calls itself {link.id}")
-        except (msgspec.MsgspecError, ValueError, Bad) as error:
-            registry.quarantined.add(str(row_id))
-            log.warning("load.quarantined", table="delegations", id=str(row_id), error=_why(error))
+                raise Bad(f"the row calls itself {link.id}")
+        except UNREADABLE as error:
+            set_aside(Quarantined("delegations", name_of(raw_id, rowid), rowid, why(error)))
             continue
         registry.delegations[link.id] = link
 
 
-def _load_sessions(connection: Cursorlike, registry: Registry, log: Log) -> None:
+def _load_sessions(
+    connection: Cursorlike, registry: Registry, log: Log, set_aside: Isolated, going_on: Callable[[], None]
+) -> None:
     highest = 0
     last_message = 0
-    for row_id, value in connection.execute("SELECT id, value_json FROM sessions ORDER BY rowid").fetchall():
-        session_id = str(row_id)
-        highest = max(highest, session_number(session_id))
-        try:
-            record = _session(connection, registry, session_id, value, log)
-        except (msgspec.MsgspecError, ValueError, Bad) as error:
-            registry.quarantined.add(session_id)
-            log.warning("load.quarantined", table="sessions", id=session_id, error=_why(error))
-            continue
-        registry.add(record)
-        last_message = max(last_message, _highest_message(record))
+    last_row = -(1 << 63)
+    while batch := _rows(connection, _SESSIONS, last_row, _ROWS):
+        for rowid, id_kind, raw_id, kind, value in batch:
+            going_on()
+            name = name_of(raw_id, rowid)
+            highest = max(highest, session_number(name))
+            try:
+                record = _session(connection, registry, id_of(id_kind, raw_id), text_of(kind, value), log)
+            except UNREADABLE as error:
+                set_aside(Quarantined("sessions", name, rowid, why(error)))
+                continue
+            registry.add(record)
+            last_message = max(last_message, _highest_message(record))
+        last_row = batch[-1][0]
     registry.raise_session_number(highest)
     registry.next_message_number = max(registry.next_message_number, last_message + 1)
 
 
-def _session(connection: Cursorlike, registry: Registry, session_id: str, value: Any, log: Log) -> SessionRecord:
-    """Raises `Bad` or a decoding error with the reason for a quarantine."""
-    text = _text(value)
-    stored = decode_session(text)
-    session = stored.session
-    if session.id != session_id:
-        raise Bad(f"the row calls itself {session.id}")
-    _check(stored, registry)
-    record = SessionRecord(_cleaned(session), replace(stored, session=_cleaned(session)))
-    _load_messages(connection, record, text, log)
-    row = connection.execute(
-        "SELECT value_json FROM session_prompt_histories WHERE session_id = ?", (session_id,)
-    ).fetchone()
+def _session(connection: Cursorlike, registry: Registry, session_id: str, text: bytes, log: Log) -> SessionRecord:
+    """Raises one of `UNREADABLE` with the reason for a quarantine."""
+    stored = read_session(session_id, text)
+    check_loadable(stored, text, registry.projects)
+    session = _cleaned(stored)
+    record = SessionRecord(session, replace(stored, session=session))
+    _load_messages(connection, record, log)
+    row = connection.execute(_HISTORY, (session_id,)).fetchone()
     if row is not None:
-        record.history = decode_history(_text(row[0]))
+        record.history = decode_history(text_of(*row))
     if stored.queued_prompts is not UNSET:
         record.queue = [decode_entry(raw) for raw in stored.queued_prompts]
     if stored.active_turn is not UNSET:
@@ -137,26 +156,15 @@ def _session(connection: Cursorlike, registry: Registry, session_id: str, value:
     return record
 
 
-def _check(stored: StoredSession, registry: Registry) -> None:
-    session = stored.session
-    check_stored(session)
-    inner = None if session.external_session_id is UNSET else session.external_session_id
-    if stored.external_session_id != inner:
-        raise Bad("externalSessionId differs between the row and its session")
-    halves = (stored.remote_id, stored.remote_session_id)
-    if (halves[0] is UNSET) != (halves[1] is UNSET) or any(half is not UNSET and not half.strip() for half in halves):
-        raise Bad("it has half of a remote identity")
-    if session.project_id is not UNSET and session.project_id not in registry.projects:
-        raise Bad(f"its project {session.project_id} is not there")
-
-
-def _cleaned(session: Session) -> Session:
+def _cleaned(stored: StoredSession) -> Session:
     """What a stored session never carries, and what is filled in when it is missing."""
+    session = stored.session
     options = session.model_options if is_acp(session.agent) else UNSET
     effort = "auto" if session.agent == "OpenCode" and session.opencode_effort is UNSET else session.opencode_effort
     return replace(
         session,
         messages=[],
+        remote_id=stored.remote_id,
         model_options=options,
         opencode_effort=effort,
         pending_prompts=UNSET,
@@ -167,46 +175,60 @@ def _cleaned(session: Session) -> Session:
     )
 
 
-def _load_messages(connection: Cursorlike, record: SessionRecord, text: bytes, log: Log) -> None:
+def _load_messages(connection: Cursorlike, record: SessionRecord, log: Log) -> None:
     """The newest messages. Positions below the first stored row count as not there yet; any other gap is an error."""
     count = record.session.message_count
+    rows = _rows(connection, _NEWEST, record.id, max(RESIDENT_MESSAGES, _of_its_turn(connection, record)))
     record.start = count
-    first = connection.execute("SELECT min(position) FROM messages WHERE session_id = ?", (record.id,)).get
-    if first is None:
+    if not rows:
         if count and not record.remote:
-            if _decode_embedded(text).session.messages:
-                raise Bad("its transcript was never moved out of its row")
             log.warning("load.unhydrated", sessionId=record.id, messages=count)
         return
-    needed = max(count - RESIDENT_MESSAGES, int(first), 0)
-    rows = connection.execute(
-        "SELECT position, message_id, value_json FROM messages WHERE session_id = ? AND position >= ?"
-        " ORDER BY position",
-        (record.id, needed),
-    )
-    record.start = needed
-    for position, message_id, value in rows:
-        if position != record.count:
-            raise Bad(f"the message at position {record.count} is missing")
-        message = decode_message(_text(value))
-        if message.id != message_id:
-            raise Bad(f"the message at position {position} calls itself {message.id}")
-        record.positions[message.id] = record.count
-        record.messages.append(message)
-    if record.count < count:
-        raise Bad(f"the message at position {record.count} is missing")
+    end = int(rows[0][0]) + 1
+    if end < count:
+        raise Bad(f"the message at position {end} is missing")
+    newest: list[Message] = []
+    for row in rows:
+        try:
+            newest.append(_message(end - 1 - len(newest), row))
+        except UNREADABLE as error:
+            if len(newest) < RESIDENT_MESSAGES:
+                raise
+            # As far below the end, whoever reads there is told of it.
+            log.warning("load.hole", sessionId=record.id, error=why(error))
+            break
+    newest.reverse()
+    record.start = end - len(newest)
+    record.messages = newest
+    record.positions = {message.id: position for position, message in enumerate(newest, record.start)}
+    if end > count:
+        log.warning("load.longer", sessionId=record.id, messages=end, known=count)
+
+
+def _message(expected: int, row: tuple[Any, ...]) -> Message:
+    """The message of one row of `_NEWEST`. Raises one of `UNREADABLE`."""
+    position, id_kind, message_id, kind, value = row
+    if position != expected:
+        raise Bad(f"the message at position {expected} is missing")
+    message: Message = decode_message(text_of(kind, value))
+    if message.id != id_of(id_kind, message_id):
+        raise Bad(f"the message at position {position} calls itself {message.id}")
+    return message
+
+
+def _of_its_turn(connection: Cursorlike, record: SessionRecord) -> int:
+    """How many messages a running turn has: all of them are needed, since its end closes what is open in any."""
+    turn = record.stored.active_turn
+    if turn is UNSET:
+        return 0
+    [[count]] = _rows(connection, _SINCE, record.id, record.id, turn.prompt_id)
+    return int(count)
+
+
+def _rows(connection: Cursorlike, sql: str, *parameters: Any) -> list[Any]:
+    return connection.execute(sql, parameters).fetchall()
 
 
 def _highest_message(record: SessionRecord) -> int:
     ids = [message.id for message in record.messages] + [queued.entry.pending_prompt.id for queued in record.queue]
     return max(map(message_number, ids), default=0)
-
-
-def _text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise ValueError("it is no text")  # noqa: TRY004 - a row that is wrong, not a call
-    return value.encode()
-
-
-def _why(error: Exception) -> str:
-    return error.text if isinstance(error, Bad) else str(error)
