@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("foundation",)
+NAMES = ("foundation", "reading", "search")
 
 
 def main(names: list[str]) -> int:

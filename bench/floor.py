@@ -12,22 +12,35 @@ from types import TracebackType
 class Floor:
     """``url`` answers once it is entered."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        worker: str = "bench.floor_worker",
+        app: str = "bench.floor_app:app",
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._worker = worker
+        self._app = app
+        self._environment = environment or {}
         self._folder = tempfile.TemporaryDirectory(prefix="tml-floor-")
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = ""
 
     def __enter__(self) -> "Floor":
-        environment = {**os.environ, "FLOOR_RUN": self._folder.name, "FLOOR_HOME": self._folder.name}
+        environment = {
+            **os.environ,
+            "FLOOR_RUN": self._folder.name,
+            "FLOOR_HOME": self._folder.name,
+            **self._environment,
+        }
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         server = [
             *(sys.executable, "-m", "gunicorn", "-k", "gunicorn.workers.gasgi.ASGIWorker", "-w", "1"),
-            *("-b", f"127.0.0.1:{port}", "--log-level", "error", "bench.floor_app:app"),
+            *("-b", f"127.0.0.1:{port}", "--log-level", "error", self._app),
         ]
-        for command in ([sys.executable, "-m", "bench.floor_worker"], server):
+        for command in ([sys.executable, "-m", self._worker], server):
             self._processes.append(subprocess.Popen(command, env=environment))
         end = time.monotonic() + 15
         while time.monotonic() < end:

@@ -19,11 +19,11 @@ class Connection:
 
     def request(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, bytes]:
         self.send(method, path, body)
-        return self._reply()
+        return self.read()
 
-    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> None:
+    def send(self, method: str, path: str, body: dict[str, Any] | None = None, headers: str = "") -> None:
         data = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(data)}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(data)}\r\n{headers}"
         if data:
             head += "Content-Type: application/json\r\n"
         self._socket.sendall(head.encode() + b"\r\n" + data)
@@ -33,7 +33,7 @@ class Connection:
         assert status < 300, (status, data[:500])
         return json.loads(data)
 
-    def _reply(self) -> tuple[int, bytes]:
+    def read(self) -> tuple[int, bytes]:
         while b"\r\n\r\n" not in self._rest:
             self._more()
         head, self._rest = self._rest.split(b"\r\n\r\n", 1)
