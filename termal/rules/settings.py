@@ -1,8 +1,10 @@
 """The settings of each agent: defaults at creation, what a request may set, what a stored record must have."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from termal.model.session import (
     ApprovalPolicy,
@@ -10,12 +12,14 @@ from termal.model.session import (
     ClaudeEffort,
     CursorMode,
     GeminiApprovalMode,
+    ModelOption,
     ReasoningEffort,
     SandboxMode,
     Session,
 )
-from termal.rules.verdicts import Bad
+from termal.rules.verdicts import Bad, Stale
 
+NAME_CHARS = 200
 MODEL_CHARS = 200
 MODE_CHARS = 128
 EMOJI = {"Codex": "CX", "Claude": "CL", "Cursor": "CR", "Gemini": "GM", "OpenCode": "OC", "Demo": "DM"}
@@ -76,6 +80,9 @@ _OWNERS = {
     "opencodeModeOptions": "OpenCode",
 }
 _AT_CREATION = frozenset(_VALUES)
+_OFFERED = {"opencodeEffort": "opencode_effort_options", "opencodeMode": "opencode_mode_options"}
+_CHANGEABLE = frozenset({*_VALUES, *_OFFERED, "codexFastMode"})
+_FAST_TIERS = frozenset({"fast", "priority"})
 
 
 def is_acp(agent: str) -> bool:
@@ -123,6 +130,90 @@ def checked_model(agent: str, model: str) -> str:
     if agent == "Claude" and text.startswith("-"):
         raise Bad("a Claude model must not begin with '-'")
     return text
+
+
+def changed(
+    session: Session, *, name: str | None = None, model: str | None = None, requested: Mapping[str, str | bool]
+) -> Session:
+    """``session`` with what a request asks for, all of it. Raises `Bad`, and `Stale` for what is no longer offered."""
+    fields: dict[str, Any] = {}
+    if name is not None:
+        fields["name"] = checked_name(name)
+    if model is not None:
+        fields["model"] = checked_model(session.agent, model)
+        if session.agent == "OpenCode":
+            fields["opencode_model"] = fields["model"]
+    for key, value in requested.items():
+        field = _field(session, key)
+        fields[field] = _checked(session, key, value)
+    new = replace(session, **fields)
+    if model is not None or requested:
+        _check_model(new)
+    return new
+
+
+def checked_name(name: str) -> str:
+    """``name`` as it is stored. Raises `Bad`."""
+    text = name.strip()
+    if not text:
+        raise Bad("the name must not be blank")
+    if len(text) > NAME_CHARS:
+        raise Bad(f"a name must have at most {NAME_CHARS} characters")
+    return text
+
+
+def _field(session: Session, key: str) -> str:
+    if key not in _CHANGEABLE:
+        raise Bad(f"{key} is no setting that can be changed")
+    if _OWNERS[key] != session.agent:
+        raise Bad(f"{key} is a setting of {_OWNERS[key]}, not of {session.agent}", reason="otherAgent")
+    return _FIELDS[key]
+
+
+def _checked(session: Session, key: str, value: str | bool) -> Any:
+    if key == "codexFastMode":
+        if not isinstance(value, bool):
+            raise Bad(f"{key} must be true or false")
+        return value or UNSET
+    if not isinstance(value, str):
+        raise Bad(f"{key} must be text")
+    if key in _OFFERED:
+        return _checked_offer(session, key, value)
+    if value not in _VALUES[key]:
+        raise Bad(f"{key} must be one of {', '.join(_VALUES[key])}")
+    return value
+
+
+def _checked_offer(session: Session, key: str, value: str) -> str:
+    text = value.strip()
+    if not text or len(text) > MODE_CHARS or _has_control(text):
+        raise Bad(f"{key} must have 1 to {MODE_CHARS} characters, none of them a control character")
+    options = getattr(session, _OFFERED[key])
+    if options is not UNSET and text != "auto" and all(option.value != text for option in options):
+        raise Stale(f"{key} {text!r} is not offered any more", reason="notOffered")
+    return text
+
+
+def _check_model(session: Session) -> None:
+    """What the agent said of the chosen model, if it said anything, allows effort and Fast mode. Raises `Bad`."""
+    options = [] if session.model_options is UNSET else session.model_options
+    chosen = next((option for option in options if option.value == session.model), None)
+    if session.codex_fast_mode is True and not (chosen is not None and _is_fast(chosen)):
+        if not options:
+            raise Bad("Fast mode needs the model list: refresh it first", reason="modelsUnknown")
+        raise Bad(f"the model {session.model} has no Fast mode", reason="noFastMode")
+    if chosen is None:
+        return
+    for effort, efforts in (
+        (session.reasoning_effort, chosen.supported_reasoning_efforts),
+        (session.claude_effort, chosen.supported_claude_effort_levels),
+    ):
+        if effort not in (UNSET, "default") and efforts is not UNSET and effort not in efforts:
+            raise Bad(f"the model {session.model} has no effort {effort}", reason="effortNotSupported")
+
+
+def _is_fast(option: ModelOption) -> bool:
+    return option.service_tiers is not UNSET and any(tier.id.lower() in _FAST_TIERS for tier in option.service_tiers)
 
 
 def modes_of(session: Session) -> dict[str, str]:

@@ -1,0 +1,45 @@
+"""Commands that can be typed in a session: listed, and turned into the prompt that they stand for. Sends nothing."""
+
+from typing import Literal
+
+from falcon.asgi import Request, Response
+
+from termal.gateway.bodies import Body, read_body
+from termal.gateway.context import Gateway
+from termal.gateway.reply import send_json
+from termal.gateway.route import trace_of
+from termal.wire.operations import COMMAND_RESOLVE, COMMANDS_LIST, OneSession, ResolveCommand
+
+
+class ResolveBody(Body, frozen=True):
+    arguments: str | None = None
+    note: str | None = None
+    cwd: str | None = None
+    intent: Literal["send", "delegate"] | None = None
+
+
+class AgentCommands:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
+        reply = await self._gateway.ask("state", COMMANDS_LIST, OneSession(session_id), trace=trace_of(req))
+        await send_json(req, resp, reply.json)
+
+
+class AgentCommand:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def on_post(self, req: Request, resp: Response, session_id: str, name: str) -> None:
+        body = await read_body(req, ResolveBody)
+        request = ResolveCommand(
+            session_id=session_id,
+            name=name,
+            arguments=body.arguments,
+            note=body.note,
+            cwd=body.cwd,
+            intent=body.intent or "send",
+        )
+        reply = await self._gateway.ask("state", COMMAND_RESOLVE, request, trace=trace_of(req))
+        await send_json(req, resp, reply.json)

@@ -1,0 +1,37 @@
+"""Projects: made, found again under the same root, deleted. Their sessions stay."""
+
+from falcon.asgi import Request, Response
+
+from termal.gateway.bodies import Body, read_body
+from termal.gateway.context import Gateway
+from termal.gateway.reply import send_json
+from termal.gateway.route import trace_of
+from termal.model.stored import LOCAL_REMOTE
+from termal.wire.operations import PROJECT_CREATE, PROJECT_DELETE, CreateProject, OneProject
+
+
+class ProjectBody(Body, frozen=True):
+    root_path: str
+    name: str | None = None
+    remote_id: str | None = None
+
+
+class Projects:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def on_post(self, req: Request, resp: Response) -> None:
+        body = await read_body(req, ProjectBody)
+        remote_id = LOCAL_REMOTE if body.remote_id is None else body.remote_id
+        request = CreateProject(root_path=body.root_path, name=body.name, remote_id=remote_id)
+        reply = await self._gateway.ask("state", PROJECT_CREATE, request, trace=trace_of(req))
+        await send_json(req, resp, reply.json, 201)
+
+
+class Project:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def on_delete(self, req: Request, resp: Response, project_id: str) -> None:
+        reply = await self._gateway.ask("state", PROJECT_DELETE, OneProject(project_id), trace=trace_of(req))
+        await send_json(req, resp, reply.json)
