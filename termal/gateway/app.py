@@ -6,15 +6,26 @@ import falcon
 import falcon.asgi
 from falcon.asgi import Request, Response
 
+from termal.gateway.agent_commands import AgentCommand, AgentCommands
 from termal.gateway.census import Census
 from termal.gateway.context import Gateway
 from termal.gateway.door import Door
 from termal.gateway.events import Events
+from termal.gateway.export import Export
 from termal.gateway.guards import Guards
 from termal.gateway.health import Health
+from termal.gateway.import_session import Import
+from termal.gateway.interactions import AppRequest, Elicitation, UserInput
+from termal.gateway.markers import Marker, Markers
 from termal.gateway.metrics import Metrics
+from termal.gateway.openapi import OpenApi
+from termal.gateway.overview import Overview
+from termal.gateway.preferences import Preferences
+from termal.gateway.projects import Project, Projects
 from termal.gateway.refusal import JSON, MethodNotAllowed, error_headers, error_json
 from termal.gateway.route import Segment, visit_of
+from termal.gateway.search import Search
+from termal.gateway.session_settings import ModelOptions, SessionSettings
 from termal.gateway.sessions import Approval, History, Kill, Messages, QueuedPrompt, Session, Sessions, Stop
 from termal.gateway.state import State
 from termal.gateway.status import Status
@@ -44,16 +55,33 @@ def _routes(gateway: Gateway, census: Census) -> dict[str, Any]:
         "/api/health": Health(gateway, census),
         "/api/status": Status(census),
         "/metrics": Metrics(gateway, census),
+        "/api/openapi.json": OpenApi(),
         "/api/state": State(gateway),
         "/api/events": Events(gateway),
         "/api/sessions": Sessions(gateway),
         _SESSION: Session(gateway),
         f"{_SESSION}/history": History(gateway),
+        f"{_SESSION}/overview": Overview(gateway),
+        f"{_SESSION}/markers": Markers(gateway),
+        f"{_SESSION}/markers/{{marker_id:segment}}": Marker(gateway),
         f"{_SESSION}/messages": Messages(gateway),
         f"{_SESSION}/queued-prompts/{{prompt_id:segment}}/cancel": QueuedPrompt(gateway),
         f"{_SESSION}/stop": Stop(gateway),
         f"{_SESSION}/kill": Kill(gateway),
         f"{_SESSION}/approvals/{{message_id:segment}}": Approval(gateway),
+        f"{_SESSION}/user-input/{{message_id:segment}}": UserInput(gateway),
+        f"{_SESSION}/mcp-elicitation/{{message_id:segment}}": Elicitation(gateway),
+        f"{_SESSION}/codex/requests/{{message_id:segment}}": AppRequest(gateway),
+        f"{_SESSION}/settings": SessionSettings(gateway),
+        f"{_SESSION}/model-options/refresh": ModelOptions(gateway),
+        f"{_SESSION}/agent-commands": AgentCommands(gateway),
+        f"{_SESSION}/agent-commands/{{name:segment}}/resolve": AgentCommand(gateway),
+        "/api/projects": Projects(gateway),
+        "/api/projects/{project_id:segment}": Project(gateway),
+        "/api/settings": Preferences(gateway),
+        "/api/search": Search(gateway),
+        f"{_SESSION}/export": Export(gateway),
+        "/api/sessions/import": Import(gateway),
     }
 
 

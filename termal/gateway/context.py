@@ -7,12 +7,13 @@ from typing import TypeVar
 from termal.bus.aio import AioLoop
 from termal.bus.ask import ask
 from termal.bus.client import Client
+from termal.bus.loop import fault_logger
 from termal.config import Config, ConfigRefused, read_config
 from termal.gateway.hub import Hub
 from termal.gateway.meters import Meters
 from termal.home import Home
 from termal.log import Log
-from termal.wire.errors import TermalError
+from termal.wire.errors import TermalError, Unprocessable
 from termal.wire.launch import Launch
 from termal.wire.operations import Operation
 from termal.worker.stats import Stats
@@ -50,7 +51,7 @@ class Gateway:
 
     def open(self) -> None:
         """Connect to the workers; called on the running loop, once."""
-        self._loop = AioLoop()
+        self._loop = AioLoop(on_fault=fault_logger(self.log))
         self._hub = Hub(
             self._loop, self.launch.run_dir, self.client("state"), self.log, limit=self.config.max_event_streams
         )
@@ -115,5 +116,9 @@ class Gateway:
         except TermalError as error:
             outcome = error.code
             raise
+        except OverflowError as error:
+            # JSON has numbers of any size, the bus has 64 bits.
+            outcome = Unprocessable.code
+            raise Unprocessable("a number of the body is beyond 64 bits", reason="number") from error
         finally:
             self.meters.operation(op.name, outcome, time.monotonic() - started_s)

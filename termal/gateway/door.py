@@ -10,7 +10,17 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from termal.gateway.guards import BODY_BYTES, HEADERS, METHODS, Guards, Head, read_head, readable_query, too_large
+from termal.gateway.guards import (
+    BODY_BYTES,
+    HEADERS,
+    IMPORT,
+    METHODS,
+    Guards,
+    Head,
+    read_head,
+    readable_query,
+    too_large,
+)
 from termal.gateway.meters import Meters
 from termal.gateway.refusal import JSON, error_headers, error_json
 from termal.wire.errors import Internal, InvalidRequest, TermalError
@@ -80,7 +90,7 @@ class Visit:
         self._send = send
         # All that a server owes us is something that can be iterated once, and the framework reads it again.
         scope["headers"] = [tuple(pair) for pair in scope["headers"]]
-        self._head: Head = read_head(scope["method"], scope["headers"])
+        self._head: Head = read_head(scope["method"], scope["headers"])._replace(lines=scope["path"] == IMPORT)
         self._body_ended = not self._head.has_body
         self._body_bytes = 0
         self._started_s = time.monotonic()
@@ -155,7 +165,7 @@ class Visit:
             raise InvalidRequest("the body ended before its announced end", reason="incompleteBody")
         self._body_bytes += len(message.get("body", b""))
         self._body_ended = not message.get("more_body", False)
-        if self._body_bytes > BODY_BYTES:
+        if self._body_bytes > BODY_BYTES and not self._head.lines:
             raise too_large()
         return message
 

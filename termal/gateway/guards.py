@@ -11,6 +11,9 @@ BODY_BYTES = 16 << 20
 """One image of 10 MiB is 13.4 MiB in base64; a request has room for it and its prompt."""
 METHODS = "GET, POST, PUT, PATCH, DELETE"
 HEADERS = "accept, content-type"
+IMPORT = "/api/sessions/import"
+_JSON = b"application/json"
+_LINES = b"application/x-ndjson"
 _KNOWN = frozenset((*METHODS.split(", "), "HEAD", "OPTIONS"))
 _BODILESS = frozenset(("GET", "HEAD", "OPTIONS"))
 _LOOPBACK = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
@@ -27,6 +30,8 @@ class Head(NamedTuple):
     length: int | None
     waits: bool
     asks_method: bool
+    lines: bool = False
+    """The body is lines of JSON without an end in sight: each line has its limit, the whole has none."""
 
     @property
     def has_body(self) -> bool:
@@ -76,10 +81,10 @@ class Guards:
             raise MethodNotAllowed("this method is not known here", METHODS)
         if head.preflight or not head.has_body:
             return
-        if head.length is not None and head.length > BODY_BYTES:
+        if head.length is not None and head.length > BODY_BYTES and not head.lines:
             raise too_large()
         if head.method not in _BODILESS:
-            self._json(head)
+            self._json(head, _LINES if head.lines else _JSON)
 
     def _own_host(self, host: bytes | None) -> None:
         # A page of a rebound name sends that name here; a browser never leaves the header out.
@@ -88,9 +93,9 @@ class Guards:
             raise Forbidden("this host name is not one of this daemon", reason="foreignHost")
 
     @staticmethod
-    def _json(head: Head) -> None:
-        if head.content_type.split(b";", 1)[0].strip().lower() != b"application/json":
-            raise NotJson("a body must be sent as application/json", reason="contentType")
+    def _json(head: Head, kind: bytes) -> None:
+        if head.content_type.split(b";", 1)[0].strip().lower() != kind:
+            raise NotJson(f"a body must be sent as {kind.decode()}", reason="contentType")
         if head.content_encoding.lower() != b"identity":
             raise NotJson("a body must be sent without a content encoding", reason="contentEncoding")
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
+from termal.model.message import Record
 from termal.wire.codec import encode_json
 from termal.wire.errors import InvalidRequest, TermalError
 
@@ -27,15 +30,27 @@ class NotJson(InvalidRequest):
     status = 415
 
 
+class ErrorReply(Record, frozen=True, kw_only=True):
+    """The body of every error reply: ``error`` is a sentence for people, ``code`` and ``reason`` are for programs."""
+
+    error: str
+    code: str
+    reason: str | UnsetType = UNSET
+    detail: Any = UNSET
+    request_id: str
+
+
 def error_json(error: TermalError, request_id: str) -> bytes:
-    """The body of every error reply; ``reason`` and ``detail`` are left out when there is none."""
-    body: dict[str, Any] = {"error": error.message, "code": error.code}
-    if error.reason is not None:
-        body["reason"] = error.reason
-    if error.detail is not None:
-        body["detail"] = error.detail
-    body["requestId"] = request_id
-    return encode_json(body)
+    """The body of the reply to ``error``; ``reason`` and ``detail`` are left out when there is none."""
+    return encode_json(
+        ErrorReply(
+            error=error.message,
+            code=error.code,
+            reason=UNSET if error.reason is None else error.reason,
+            detail=UNSET if error.detail is None else error.detail,
+            request_id=request_id,
+        )
+    )
 
 
 def error_headers(error: TermalError) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
+from termal.model.marker import Marker
 from termal.model.message import CommandStatus, Message, Record
 from termal.model.session import Session, SessionStatus
 
@@ -61,3 +62,23 @@ class CommandUpdate(MessageDelta, frozen=True, tag="commandUpdate"):
     preview: str
     command_language: str | UnsetType = UNSET
     output_language: str | UnsetType = UNSET
+
+
+class MarkerDelta(Delta, frozen=True):
+    """Base of the deltas about one marker, written out whole."""
+
+    marker: Marker
+    session_mutation_stamp: int
+
+
+class ConversationMarkerCreated(MarkerDelta, frozen=True, tag="conversationMarkerCreated"):
+    pass
+
+
+class ConversationMarkerUpdated(MarkerDelta, frozen=True, tag="conversationMarkerUpdated"):
+    pass
+
+
+class ConversationMarkerDeleted(Delta, frozen=True, tag="conversationMarkerDeleted"):
+    marker_id: str
+    session_mutation_stamp: int

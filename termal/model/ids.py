@@ -30,6 +30,10 @@ def new_project_id() -> ProjectId:
     return ProjectId(f"project-{uuid.uuid4()}")
 
 
+def new_marker_id() -> str:
+    return f"marker-{uuid.uuid4()}"
+
+
 def new_instance_id() -> str:
     """A uuid4 that names one life of one process; never stored."""
     return str(uuid.uuid4())

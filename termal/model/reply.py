@@ -50,3 +50,10 @@ class HistoryResponse(Record, frozen=True):
     server_instance_id: str
     next_before: str | UnsetType = UNSET
     next_after: str | UnsetType = UNSET
+
+
+class CreateProjectResponse(Record, frozen=True):
+    """``state`` is the final JSON of a `StateResponse`."""
+
+    project_id: str
+    state: Raw

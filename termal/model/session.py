@@ -4,10 +4,11 @@ Three kinds of absence: a key that is always present and null for other agents h
 when empty has ``UNSET``; everything else is required.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from termal.model.marker import Marker
 from termal.model.message import Attachment, Message, PromptSource, Record
 
 SessionStatus = Literal["active", "idle", "approval", "error"]
@@ -99,7 +100,7 @@ class Session(Record, frozen=True):
     external_session_id: str | UnsetType = UNSET
     parent_delegation_id: str | UnsetType = UNSET
     model_options: list[ModelOption] | UnsetType = UNSET
-    markers: list[Any] | UnsetType = UNSET
+    markers: list[Marker] | UnsetType = UNSET
     # on the wire only, never stored
     pending_prompts: list[PendingPrompt] | UnsetType = UNSET
     prompt_history: list[str] | UnsetType = UNSET

@@ -198,3 +198,4 @@ class DelegationLink(Record, frozen=True):
     parent_session_id: str
     child_session_id: str
     status: str = ""
+    write_policy: Any = UNSET

@@ -13,12 +13,17 @@ NEEDS_INPUT = "Needs input"
 NEEDS_MCP_INPUT = "Needs MCP input"
 NEEDS_CODEX_ANSWER = "Needs a Codex answer"
 
+HIDDEN_ANSWER = "[secret]"
+"""What is stored in place of a secret answer."""
+
 _TURN_CUT = "TermAl restarted during this turn; its last answer may be cut off. Send a prompt to go on."
 _REQUEST_EXPIRED = "TermAl restarted while a request was open; that request has expired. Send a prompt to go on."
 _DECISIONS = {
     "accepted": "Approved",
     "acceptedForSession": "Approved for this session",
     "rejected": "Rejected",
+    "declined": "Declined",
+    "submitted": "Submitted",
     "interrupted": EXPIRED,
     "canceled": CANCELED,
     "pending": NEEDS_APPROVAL,

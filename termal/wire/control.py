@@ -80,8 +80,12 @@ class Reload(Line, frozen=True, tag="reload"):
     """Read the configuration again."""
 
 
+class Serving(Line, frozen=True, tag="serving"):
+    """The start of the daemon is over: its port listens. Sent once, to the workers that run then."""
+
+
 ToSupervisor = Ready | Beat | Extend | Need | BootDone | Refused
-ToWorker = Stop | Go | Peers | Reload
+ToWorker = Stop | Go | Peers | Reload | Serving
 
 EXIT_OK = 0
 EXIT_USAGE = 64

@@ -7,7 +7,9 @@ or compare-and-swap). All others end as *outcome unknown* when the worker dies a
 from typing import Generic, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from termal.model.stored import Remote
 from termal.wire.facts import CoordinationFacts, OperationCount, StateFacts, WorkerFacts
 from termal.wire.turns import (
     AgentTree,
@@ -183,6 +185,137 @@ SESSION_ELIGIBILITY = _read("session.eligibility", AskEligibility, Eligibilities
 COORDINATION_READY = _write("coordination.ready", CoordinationReady, Anything, repeatable=True, timeout_s=None)
 TURN_REPORT = _write("turn.report", TurnReport, TurnConfirmed, repeatable=True, timeout_s=None)
 
+# ----------------------------------------------------------- overview, markers
+
+
+class ReadOverview(msgspec.Struct, frozen=True):
+    session_id: str
+    buckets: int = 200
+
+
+class CreateMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """``marker_id`` is new; a repeat is answered with the marker that the first attempt made."""
+
+    session_id: str
+    marker_id: str
+    kind: str
+    name: str
+    color: str
+    message_id: str
+    body: str | None = None
+    end_message_id: str | None = None
+
+
+class UpdateMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left out stays as it is; ``None`` clears."""
+
+    session_id: str
+    marker_id: str
+    kind: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    color: str | UnsetType = UNSET
+    message_id: str | UnsetType = UNSET
+    body: str | UnsetType | None = UNSET
+    end_message_id: str | UnsetType | None = UNSET
+
+
+class OneMarker(msgspec.Struct, frozen=True):
+    session_id: str
+    marker_id: str
+
+
+SESSION_OVERVIEW = _read("session.overview", ReadOverview, JsonReply)
+MARKER_LIST = _read("marker.list", OneSession, JsonReply)
+MARKER_CREATE = _write("marker.create", CreateMarker, JsonReply, repeatable=True)
+MARKER_UPDATE = _write("marker.update", UpdateMarker, JsonReply, repeatable=True)
+MARKER_DELETE = _write("marker.delete", OneMarker, JsonReply, repeatable=False)
+
+# ---------------------------------------------------------------- interactions
+
+
+class AnswerQuestions(msgspec.Struct, frozen=True):
+    """``answers`` by question id. They may be secrets: never logged."""
+
+    session_id: str
+    message_id: str
+    answers: dict[str, list[str]]
+
+
+class AnswerElicitation(msgspec.Struct, frozen=True):
+    """``content`` is JSON, None when there is none."""
+
+    session_id: str
+    message_id: str
+    action: Literal["accept", "decline", "cancel"]
+    content: bytes | None = None
+
+
+class AnswerAppRequest(msgspec.Struct, frozen=True):
+    """``result`` is JSON without spaces."""
+
+    session_id: str
+    message_id: str
+    result: bytes
+
+
+QUESTIONS_ANSWER = _write("questions.answer", AnswerQuestions, JsonReply, repeatable=False)
+ELICITATION_ANSWER = _write("elicitation.answer", AnswerElicitation, JsonReply, repeatable=False)
+APP_REQUEST_ANSWER = _write("apprequest.answer", AnswerAppRequest, JsonReply, repeatable=False)
+
+# --------------------------------------------------------------- mailbox wakes
+
+
+class Wake(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt that tells a session of mail: ``sequence`` is the newest message that it covers, ``text`` what the agent
+    reads. Who wrote that message is ``sender_id`` and ``sender_name``."""
+
+    mailbox_id: str
+    message_id: str
+    sequence: int
+    unread_count: int
+    sender_id: str
+    sender_name: str
+    text: str
+
+
+class OfferWake(msgspec.Struct, frozen=True):
+    session_id: str
+    wake: Wake
+
+
+class WakeOffered(msgspec.Struct, frozen=True):
+    """What became of an offer, durably. ``reason`` says why nothing could be woken."""
+
+    outcome: Literal["deliveredToIdleSession", "queuedBehindActiveTurn", "durableButNotWoken"]
+    reason: str = ""
+
+
+class RetractWakes(msgspec.Struct, frozen=True):
+    """Queued wakes of ``mailbox_id`` up to the sequence ``through`` are acknowledged."""
+
+    session_id: str
+    mailbox_id: str
+    through: int
+
+
+class MaterializeWakes(msgspec.Struct, frozen=True):
+    """Put each wake to the front of the queue, or in place of an older one of its mailbox; nothing starts."""
+
+    session_id: str
+    wakes: list[Wake]
+
+
+class Materialized(msgspec.Struct, frozen=True):
+    """``known``: the session is there, and the wakes are in its queue."""
+
+    known: bool
+
+
+QUEUE_OFFER = _write("queue.offer", OfferWake, WakeOffered, repeatable=True)
+"""A repeat is known by mailbox and sequence and answered like the first attempt."""
+QUEUE_RETRACT = _write("queue.retract", RetractWakes, Anything, repeatable=True)
+QUEUE_MATERIALIZE = _write("queue.materialize", MaterializeWakes, Materialized, repeatable=True)
+
 # -------------------------------------------------------------------- runtimes
 
 
@@ -211,10 +344,17 @@ class CloseSessions(msgspec.Struct, frozen=True):
 
 
 class AnswerInteraction(msgspec.Struct, frozen=True):
+    """``option``: the id of an approval's option; an elicitation's ``accept``, ``decline`` or ``cancel``; else empty.
+
+    ``payload`` is the JSON of what a person gave beyond a choice: answers by question id (a list of one text each), an
+    elicitation's content, an app request's result; None for an approval. It may hold secrets: never logged.
+    """
+
     session_id: str
     turn_id: str
     request: str
     option: str
+    payload: bytes | None = None
 
 
 class AgentTrees(msgspec.Struct, frozen=True):
@@ -240,3 +380,144 @@ COORDINATION_FACTS = _read("coordination.facts", Anything, CoordinationFacts)
 
 WAKE_PING = _read("wake.ping", Anything, Anything)
 WAKE_FACTS = _read("wake.facts", Anything, WorkerFacts)
+
+# ------------- settings, preferences, projects, model lists, commands of agents
+
+MODELS_S = 30.0
+"""For an agent to say which models it has; it may have to be started for that."""
+
+
+class ChangeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """``settings`` are wire names with text, or a flag for ``codexFastMode``. All of it is taken, or nothing."""
+
+    session_id: str
+    name: str | None = None
+    model: str | None = None
+    settings: dict[str, str | bool] = {}
+
+
+class ChangePreferences(msgspec.Struct, frozen=True, kw_only=True):
+    """``values`` are wire names; ``remotes`` takes the place of the whole list."""
+
+    values: dict[str, str] = {}
+    remotes: list[Remote] | None = None
+
+
+class CreateProject(msgspec.Struct, frozen=True, kw_only=True):
+    """The same root on the same remote again is the same project."""
+
+    root_path: str
+    name: str | None = None
+    remote_id: str = "local"
+
+
+class OneProject(msgspec.Struct, frozen=True):
+    project_id: str
+
+
+class ResolveCommand(msgspec.Struct, frozen=True, kw_only=True):
+    session_id: str
+    name: str
+    arguments: str | None = None
+    note: str | None = None
+    cwd: str | None = None
+    intent: Literal["send", "delegate"] = "send"
+
+
+class ListModels(msgspec.Struct, frozen=True):
+    spec: SessionSpec
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    """Triples of value, label and description, as the agent last said; empty for an agent without a list."""
+
+    options: list[tuple[str, str, str | None]]
+
+
+class DeleteScope(msgspec.Struct, frozen=True):
+    """Everything that coordination keeps for a deleted project goes, and nothing of it can be written again."""
+
+    scope_id: str
+
+
+SETTINGS_CHANGE = _write("settings.change", ChangeSettings, JsonReply, repeatable=True)
+PREFERENCES_CHANGE = _write("preferences.change", ChangePreferences, JsonReply, repeatable=True)
+PROJECT_CREATE = _write("project.create", CreateProject, JsonReply, repeatable=True)
+PROJECT_DELETE = _write("project.delete", OneProject, JsonReply, repeatable=False)
+MODELS_REFRESH = _write("models.refresh", OneSession, JsonReply, repeatable=True, timeout_s=MODELS_S + WRITE_S)
+MODELS_LIST = _write("models.list", ListModels, ModelList, repeatable=True, timeout_s=MODELS_S)
+COMMANDS_LIST = _read("commands.list", OneSession, JsonReply)
+COMMAND_RESOLVE = _read("command.resolve", ResolveCommand, JsonReply)
+SCOPE_DELETE = _write("scope.delete", DeleteScope, Anything, repeatable=True, timeout_s=None)
+"""Sent by state until it is confirmed; answered when nothing of the scope is left."""
+
+# -------------------------------------------------------- search, export, import
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """``query`` is what a person typed; ``cursor`` the ``nextCursor`` of the page before."""
+
+    query: str
+    session_id: str | None = None
+    limit: int = 20
+    cursor: str | None = None
+
+
+class ReadExport(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of a transcript as lines. The first one has no ``count``; the following ones repeat the first's count and
+    name the last message that was read: a transcript that was replaced meanwhile is found out."""
+
+    session_id: str
+    position: int = 0
+    count: int | None = None
+    after: str | None = None
+
+
+class ExportPage(msgspec.Struct, frozen=True):
+    """``lines`` are whole lines of JSON up to the position ``next``; ``header`` is empty after the first page."""
+
+    header: bytes
+    count: int
+    lines: bytes
+    next: int
+    last: str | None
+
+
+class BeginImport(msgspec.Struct, frozen=True):
+    """``session`` is the JSON of a header's session. ``key`` makes a repeat find what the first attempt made."""
+
+    key: str
+    session: bytes
+
+
+class ImportBegun(msgspec.Struct, frozen=True):
+    """``created`` is the final reply where an earlier attempt with this key has come to its end."""
+
+    import_id: str
+    created: bytes | None = None
+
+
+class ImportMessages(msgspec.Struct, frozen=True):
+    """``first`` is the position of the first line: a slice that came before is known."""
+
+    import_id: str
+    first: int
+    lines: list[bytes]
+
+
+class FinishImport(msgspec.Struct, frozen=True):
+    import_id: str
+    key: str
+    count: int
+
+
+class AbortImport(msgspec.Struct, frozen=True):
+    import_id: str
+
+
+SEARCH = _read("search.find", Search, JsonReply)
+EXPORT_READ = _read("export.page", ReadExport, ExportPage)
+IMPORT_BEGIN = _write("import.begin", BeginImport, ImportBegun, repeatable=True)
+IMPORT_MESSAGES = _write("import.messages", ImportMessages, Anything, repeatable=True)
+IMPORT_FINISH = _write("import.finish", FinishImport, JsonReply, repeatable=True)
+IMPORT_ABORT = _write("import.abort", AbortImport, Anything, repeatable=True)

@@ -93,6 +93,57 @@ class ApprovalWithdrawn(TurnEvent, frozen=True):
     request: str
 
 
+class AskedOption(msgspec.Struct, frozen=True):
+    label: str
+    description: str = ""
+
+
+class AskedQuestion(msgspec.Struct, frozen=True):
+    """``is_other``: any text is an answer, not only an option's label. ``is_secret``: the answer is never stored."""
+
+    id: str
+    header: str
+    question: str
+    is_other: bool
+    is_secret: bool
+    options: list[AskedOption] = []
+
+
+class QuestionAsked(TurnEvent, frozen=True):
+    """The agent wants answers of a person. ``request`` is the adapter's id, here and in the next three."""
+
+    request: str
+    title: str
+    detail: str
+    questions: list[AskedQuestion]
+
+
+class ElicitationAsked(TurnEvent, frozen=True):
+    """An MCP server asks through the agent. ``asked_json``: the JSON object of the request as a transcript shows it
+    (``mode``, ``message``, ``serverName``, ``threadId``, ``requestedSchema`` or ``url``, ...)."""
+
+    request: str
+    title: str
+    detail: str
+    asked_json: bytes
+
+
+class AppRequestAsked(TurnEvent, frozen=True):
+    """A request of the agent's own protocol that a client answers with any JSON. ``params_json`` is JSON."""
+
+    request: str
+    title: str
+    detail: str
+    method: str
+    params_json: bytes
+
+
+class InteractionWithdrawn(TurnEvent, frozen=True):
+    """The agent does not wait for an answer to this request any more, of whatever kind it is."""
+
+    request: str
+
+
 class Notice(TurnEvent, frozen=True):
     """Shown as assistant text; never changes the status. Equal to the last assistant text it is dropped."""
 
@@ -104,6 +155,12 @@ class ModelsKnown(TurnEvent, frozen=True):
 
     options: list[tuple[str, str, str | None]]
     current: str | None = None
+
+
+class CommandsKnown(TurnEvent, frozen=True):
+    """Commands that the agent knows by itself: triples of name, description and argument hint. None is no news."""
+
+    commands: list[tuple[str, str, str]]
 
 
 class Usage(TurnEvent, frozen=True):
@@ -132,8 +189,13 @@ AnyTurnEvent = (
     | FileChanged
     | ApprovalAsked
     | ApprovalWithdrawn
+    | QuestionAsked
+    | ElicitationAsked
+    | AppRequestAsked
+    | InteractionWithdrawn
     | Notice
     | ModelsKnown
+    | CommandsKnown
     | Usage
     | TurnEnded
 )

@@ -113,6 +113,7 @@ def test_unstored_pieces_are_counted_until_their_commit(open_memory: Open) -> No
     memory = open_memory()
     record = memory.create()
     position = memory.open_text(record)
+    memory.commit()
     told: list[int] = []
     memory.journal.on_room.append(lambda: told.append(1))
     crowded = []

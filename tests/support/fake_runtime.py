@@ -12,13 +12,16 @@ from termal.log import Log
 from termal.wire.errors import Conflict, TermalError
 from termal.wire.operations import (
     TURN_REPORT,
+    AgentTrees,
     AnswerInteraction,
     CloseSessions,
+    ListModels,
+    ModelList,
     StartTurn,
     StopTurn,
     TurnTaken,
 )
-from termal.wire.turns import Anything, AnyTurnEvent, Held, HeldTurn, TurnConfirmed, TurnEnded, TurnReport
+from termal.wire.turns import AgentTree, Anything, AnyTurnEvent, Held, HeldTurn, TurnConfirmed, TurnEnded, TurnReport
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
@@ -51,9 +54,12 @@ class FakeRuntime:
         self.stops: list[StopTurn] = []
         self.answers: list[AnswerInteraction] = []
         self.closed: list[str] = []
+        self.agents: list[AgentTree] = []
         self.refuse: TermalError | None = None
         self.stop_error: TermalError | None = None
         self.answer_error: TermalError | None = None
+        self.models: ModelList | TermalError = ModelList([])
+        self.asked_models: list[ListModels] = []
         self.hold_stops = False
         self.hold_starts = False
         self._held: list[Callable[[], None]] = []
@@ -106,6 +112,10 @@ class FakeRuntime:
 
         self.on_loop(run)
 
+    def forget_held(self) -> None:
+        """Never answer what was held: whoever asked is gone."""
+        self._held.clear()
+
     def on_loop(self, call: Callable[[], None]) -> None:
         done = threading.Event()
 
@@ -128,8 +138,10 @@ class FakeRuntime:
             "turn.start": self._start,
             "turn.stop": self._stop,
             "turn.held": self._turn_held,
+            "agent.trees": lambda request, _: request.reply(AgentTrees(self.agents)),
             "sessions.close": self._close_sessions,
             "interaction.answer": self._answer,
+            "models.list": self._list_models,
         }
         server = Server(self._loop, self.run_dir, self.name, handlers, log=Log(self.name))
         self._client = Client(self._loop, self.run_dir, "state", self.name)
@@ -180,6 +192,12 @@ class FakeRuntime:
             raise Conflict("no longer open")
         self.answers.append(body)
         request.reply(Anything())
+
+    def _list_models(self, request: Request, body: ListModels) -> None:
+        self.asked_models.append(body)
+        if isinstance(self.models, TermalError):
+            raise self.models
+        request.reply(self.models)
 
     def _now_or_held(self, hold: bool, answer: Callable[[], None]) -> None:
         if hold:

@@ -25,13 +25,21 @@ from termal.wire.errors import TermalError
 from termal.wire.events import EventName, Published
 from termal.wire.facts import CoordinationFacts, OperationCount, StateFacts
 from termal.wire.operations import (
+    APP_REQUEST_ANSWER,
     APPROVAL_ANSWER,
     COORDINATION_FACTS,
+    ELICITATION_ANSWER,
+    MARKER_CREATE,
+    MARKER_DELETE,
+    MARKER_LIST,
+    MARKER_UPDATE,
     PROMPT_CANCEL,
     PROMPT_SEND,
+    QUESTIONS_ANSWER,
     SESSION_CREATE,
     SESSION_HISTORY,
     SESSION_KILL,
+    SESSION_OVERVIEW,
     SESSION_READ,
     SESSION_STOP,
     STATE_FACTS,
@@ -53,6 +61,14 @@ _PASSED_ON = (
     PROMPT_SEND,
     PROMPT_CANCEL,
     APPROVAL_ANSWER,
+    QUESTIONS_ANSWER,
+    ELICITATION_ANSWER,
+    APP_REQUEST_ANSWER,
+    SESSION_OVERVIEW,
+    MARKER_LIST,
+    MARKER_CREATE,
+    MARKER_UPDATE,
+    MARKER_DELETE,
 )
 
 

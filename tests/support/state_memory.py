@@ -1,8 +1,11 @@
 """The memory of `state` over a real file in the test's own thread: a journal whose passes the test lets run."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from termal.bus.loop import PollLoop
+from termal.bus.server import Request
 from termal.log import Log
 from termal.model.message import Text
 from termal.model.session import Session
@@ -20,10 +23,25 @@ from workers.state.session_record import SessionRecord
 from workers.state.store_schema import open_store
 
 
+class Asked(Request):
+    """A request whose answer the test looks at: its decoded JSON, or the error."""
+
+    def __init__(self) -> None:
+        self.deadline_s = None
+        self.answers: list[Any] = []
+
+    def reply(self, value: Any) -> None:
+        self.answers.append(json.loads(value.json))
+
+    def refuse(self, error: Exception) -> None:
+        self.answers.append(error)
+
+
 class Memory:
     """One open store. `commit` lets passes run until everything that is marked is stored."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         log = Log("state", None)
         found = open_store(path, durability="normal")
         self.registry = load(path, log, fresh=found is None)

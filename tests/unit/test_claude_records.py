@@ -15,7 +15,7 @@ from workers.runtime.claude_messages import (
     ToolResult,
     TurnResult,
 )
-from workers.runtime.claude_records import models_of, records
+from workers.runtime.claude_records import COMMAND_CHARS, COMMANDS, commands_of, models_of, records
 
 
 def made(kind: str, **fields: Any) -> Any:
@@ -79,3 +79,14 @@ def test_models_without_a_value_are_left_out() -> None:
     info = {"models": [{"value": "opus", "displayName": "Opus", "description": "big"}, {"value": "x"}, {}, None]}
     assert models_of(info) == [("opus", "Opus", "big"), ("x", "x", None)]
     assert models_of({}) == []
+
+
+def test_the_commands_of_the_program_are_read_within_bounds_and_as_valid_text() -> None:
+    long = {"name": "n" * (COMMAND_CHARS + 1), "description": "d\ud800", "argumentHint": None}
+    odd = [None, "x", {}, {"name": " "}, {"name": 7}]
+    assert commands_of({"commands": [{"name": "fix", "description": "Fixes", "argumentHint": "[f]"}, *odd, long]}) == [
+        ("fix", "Fixes", "[f]"),
+        ("n" * COMMAND_CHARS, "d?", ""),
+    ]
+    assert commands_of({}) == []
+    assert len(commands_of({"commands": [{"name": "x"}] * (COMMANDS + 1)})) == COMMANDS

@@ -16,6 +16,7 @@ from termal.wire.control import (
     Ready,
     Refused,
     Reload,
+    Serving,
     Stop,
     decode_to_supervisor,
     decode_to_worker,
@@ -40,6 +41,7 @@ TO_WORKER: list[tuple[Line, str]] = [
     (Peers(["state", "wake"]), '{"t":"peers","running":["state","wake"]}'),
     (Peers([]), '{"t":"peers","running":[]}'),
     (Reload(), '{"t":"reload"}'),
+    (Serving(), '{"t":"serving"}'),
 ]
 
 

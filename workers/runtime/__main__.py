@@ -11,6 +11,7 @@ import msgspec
 
 from termal.bus.aio import AioLoop
 from termal.bus.client import Client
+from termal.bus.loop import fault_logger
 from termal.bus.server import Server
 from termal.config import Config, ConfigRefused, read_config
 from termal.home import find_home
@@ -23,6 +24,7 @@ from termal.wire.launch import Launch
 from termal.worker.control import Control
 from termal.worker.stats import Stats
 from workers.runtime.agents import Agents
+from workers.runtime.claude_files import sweep
 from workers.runtime.place import Place
 from workers.runtime.reporter import Link
 from workers.runtime.service import Service
@@ -42,7 +44,7 @@ class Worker:
         self._launch = launch
         self._log = log
         self._stats = Stats()
-        self._loop = AioLoop()
+        self._loop = AioLoop(on_fault=fault_logger(log))
         self._deadline_s: float | None = None
         self._draining: asyncio.Task[None] | None = None
         self.control = Control(self._loop, launch.control_fd, on_stop=self._stop, on_reload=self._reload)
@@ -55,6 +57,10 @@ class Worker:
         )
 
     def serve(self) -> None:
+        # Behind the role's lock: no other life of this worker uses them any more.
+        swept = sweep(Path(self._launch.run_dir)) if self._launch.name == "runtime-claude" else 0
+        if swept:
+            self._log.info("worker.swept", files=swept)
         self.control.ready()
         self.control.boot_done()
         self.control.beat_with(self._stats, self._depth, self._facts)

@@ -11,13 +11,15 @@ from termal.wire.turns import AnyTurnEvent, SessionSpec
 
 class Started(msgspec.Struct, frozen=True):
     """What an agent said of itself when its conversation began. ``note`` is shown in the transcript when not empty
-    (for example: the earlier conversation was unknown to the agent and a fresh one was begun)."""
+    (for example: the earlier conversation was unknown to the agent and a fresh one was begun). ``commands``: name,
+    description and argument hint of what it knows by itself."""
 
     external_session_id: str | None
     version: str = ""
     models: list[tuple[str, str, str | None]] = []
     current_model: str | None = None
     note: str = ""
+    commands: list[tuple[str, str, str]] = []
 
 
 class AgentFailed(Exception):
@@ -68,3 +70,12 @@ class HoldsBack(Protocol):
     """
 
     def hold_back(self, held: bool) -> None: ...
+
+
+@runtime_checkable
+class TakesAnswers(Protocol):
+    """What an adapter may offer besides: taking more than a choice as an answer to a request of its agent."""
+
+    async def answer_with(self, request: str, option: str, payload: bytes) -> None:
+        """``payload`` is JSON, as `AnswerInteraction` says; it may hold secrets. Raises `AgentFailed` when the request
+        is no longer open."""

@@ -123,6 +123,9 @@ class ClaudeAdapter:
     async def answer(self, request: str, option: str) -> None:
         self._approvals.answer(request, option)
 
+    async def answer_with(self, request: str, option: str, payload: bytes) -> None:
+        self._approvals.answer_questions(request, payload)
+
     async def apply(self, spec: SessionSpec) -> bool:
         old, connection = self._spec, self._connection
         if old is None or connection is None or not connection.alive or not self._is_same_process(old, spec):
@@ -174,7 +177,7 @@ class ClaudeAdapter:
         opened = await self._connection.open()
         self._files.remove_launcher()
         note = FRESH_NOTE if spec.external_session_id is not None and not resume else ""
-        return Started(external_session_id=session_id, models=opened.models, note=note)
+        return Started(external_session_id=session_id, models=opened.models, note=note, commands=opened.commands)
 
     def _prepare(self, spec: SessionSpec) -> tuple[Path, dict[str, str]]:
         """What to run, and its environment."""

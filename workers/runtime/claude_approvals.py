@@ -8,9 +8,18 @@ from typing import Literal
 
 import msgspec
 
-from termal.wire.turns import AnyTurnEvent, ApprovalAsked, ApprovalWithdrawn, PermissionOption, SessionSpec
+from termal.wire.turns import (
+    AnyTurnEvent,
+    ApprovalAsked,
+    ApprovalWithdrawn,
+    InteractionWithdrawn,
+    PermissionOption,
+    SessionSpec,
+)
 from workers.runtime.adapter import AgentFailed
 from workers.runtime.claude_messages import Json
+from workers.runtime.claude_questions import TOOL as QUESTION_TOOL
+from workers.runtime.claude_questions import asked_of, updated_input
 from workers.runtime.claude_tools import kind_of, line_of
 
 READ_ONLY_TOOLS = ("Read", "Grep", "Glob")
@@ -23,9 +32,7 @@ _TITLES = {"execute": "Claude wants to run a command", "edit": "Claude wants to 
 _READ_ONLY_TEXT = f"This session is read-only. Only these tools may be used: {', '.join(READ_ONLY_TOOLS)}."
 _REFUSED_TEXT = "The user did not allow this."
 _NO_TURN_TEXT = "No turn is running that could ask the user."
-_NO_QUESTIONS_TEXT = (
-    "The user cannot answer questions in this form. Ask in plain text and end the turn, or go on with what seems best."
-)
+_NO_QUESTIONS_TEXT = "The call holds no questions. Ask in plain text and end the turn, or go on with what seems best."
 
 
 class ToolRequest(msgspec.Struct, frozen=True):
@@ -40,10 +47,11 @@ class ToolRequest(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """``text`` is what the agent's model reads of a refusal."""
+    """``text`` is what the agent's model reads of a refusal; ``arguments``: the call's in place of its own."""
 
     kind: Literal["allow", "allowForSession", "refuse"]
     text: str = ""
+    arguments: Json | None = None
 
 
 def is_read_only(spec: SessionSpec) -> bool:
@@ -54,8 +62,9 @@ def ruled(spec: SessionSpec, request: ToolRequest) -> Verdict | None:
     """The verdict that the session's settings give by themselves, None when a person decides."""
     if is_read_only(spec):
         return _read_only_verdict(spec, request.tool)
-    if request.tool == "AskUserQuestion":
-        return Verdict("refuse", _NO_QUESTIONS_TEXT)
+    if request.tool == QUESTION_TOOL:
+        # In every mode: nobody but a person has the answer, and an allowed call without one says that there is none.
+        return None
     if spec.modes.get("claudeApprovalMode") == "auto-approve":
         return Verdict("allow")
     return None
@@ -71,8 +80,15 @@ def _read_only_verdict(spec: SessionSpec, tool: str) -> Verdict | None:
 
 
 class _Open(msgspec.Struct, frozen=True):
-    answer: asyncio.Future[str]
+    """``answer``: the id of an option, or the call's arguments with the answers in them when it ``questions``."""
+
+    answer: asyncio.Future[str | Json]
     tell: Callable[[AnyTurnEvent], None]
+    request: ToolRequest
+
+    @property
+    def questions(self) -> bool:
+        return self.request.tool == QUESTION_TOOL
 
 
 class Approvals:
@@ -86,27 +102,47 @@ class Approvals:
         if tell is None:
             return Verdict("refuse", _NO_TURN_TEXT)
         name = uuid.uuid4().hex
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._open[name] = _Open(answer, tell)
-        tell(_question(name, request))
+        event = asked_of(name, request.arguments) if request.tool == QUESTION_TOOL else _question(name, request)
+        if event is None:
+            return Verdict("refuse", _NO_QUESTIONS_TEXT)
+        answer: asyncio.Future[str | Json] = asyncio.get_running_loop().create_future()
+        self._open[name] = _Open(answer, tell, request)
+        tell(event)
         try:
             option = await answer
         except asyncio.CancelledError:
             self._withdraw(name)
             raise
         self._open.pop(name, None)
+        if isinstance(option, dict):
+            return Verdict("allow", arguments=option)
         if option == REFUSE.id:
             return Verdict("refuse", _REFUSED_TEXT)
         return Verdict("allowForSession" if option == ALLOW_FOR_SESSION.id else "allow")
 
     def answer(self, name: str, option: str) -> None:
         """Raises `AgentFailed` when the question is not open or has no such answer."""
+        asked = self._waiting(name)
+        if asked.questions or option not in (ALLOW.id, ALLOW_FOR_SESSION.id, REFUSE.id):
+            raise AgentFailed(f"The request has no answer {option!r}.")
+        asked.answer.set_result(option)
+
+    def answer_questions(self, name: str, payload: bytes) -> None:
+        """``payload``: JSON of answers by question id. Raises `AgentFailed` as `answer` does."""
+        asked = self._waiting(name)
+        if not asked.questions:
+            raise AgentFailed("The request asks for a decision, not for answers.")
+        try:
+            asked.answer.set_result(updated_input(asked.request.arguments, payload))
+        except ValueError as error:
+            # Without the text of the error: it may quote an answer.
+            raise AgentFailed("The request cannot be answered like this.") from error
+
+    def _waiting(self, name: str) -> _Open:
         asked = self._open.get(name)
         if asked is None or asked.answer.done():
             raise AgentFailed("This request is no longer open.")
-        if option not in (ALLOW.id, ALLOW_FOR_SESSION.id, REFUSE.id):
-            raise AgentFailed(f"The request has no answer {option!r}.")
-        asked.answer.set_result(option)
+        return asked
 
     def withdraw_all(self) -> None:
         """Nobody waits for these answers any more: the turn ended or the agent is gone."""
@@ -116,7 +152,7 @@ class Approvals:
     def _withdraw(self, name: str) -> None:
         asked = self._open.pop(name, None)
         if asked is not None:
-            asked.tell(ApprovalWithdrawn(name))
+            asked.tell(InteractionWithdrawn(name) if asked.questions else ApprovalWithdrawn(name))
             asked.answer.cancel()
 
 

@@ -6,6 +6,7 @@ process below the shim and takes away what must not pass. Secrets go into a file
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -14,7 +15,16 @@ from pathlib import Path
 from termal.procs.agent import write_shim_launcher
 from termal.wire.turns import McpServer
 
+_NAME = re.compile(r"\.?claude-[0-9a-f]{32}(\.json)?(\.\d+)?")
 _SET_BY_SDK = frozenset({"PWD", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION"})
+
+
+def sweep(folder: Path) -> int:
+    """Remove what a killed worker left in ``folder``, tokens of MCP servers among it; how many files that were."""
+    left = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    for path in left:
+        path.unlink(missing_ok=True)
+    return len(left)
 
 
 class PrivateFiles:

@@ -16,6 +16,8 @@ from workers.runtime.claude_messages import (
     TurnResult,
 )
 
+COMMANDS = 500
+COMMAND_CHARS = 1000
 _READ_TOKENS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -32,6 +34,20 @@ def models_of(server_info: Json) -> list[tuple[str, str, str | None]]:
         for model in server_info.get("models") or []
         if isinstance(model, dict) and model.get("value")
     ]
+
+
+def commands_of(server_info: Json) -> list[tuple[str, str, str]]:
+    """The slash commands that the program knows: name, description, argument hint; a bounded part of each."""
+    found = [
+        tuple(_words(command.get(key)) for key in ("name", "description", "argumentHint"))
+        for command in server_info.get("commands") or []
+        if isinstance(command, dict)
+    ]
+    return [(name, description, hint) for name, description, hint in found if name][:COMMANDS]
+
+
+def _words(text: Any) -> str:
+    return text.encode("utf-8", "replace").decode().strip()[:COMMAND_CHARS] if isinstance(text, str) else ""
 
 
 def _stream_event(message: Any) -> list[Heard]:

@@ -19,7 +19,8 @@ import msgspec
 from workers.runtime.adapter import AgentFailed
 from workers.runtime.claude_approvals import ToolRequest, Verdict
 from workers.runtime.claude_messages import Heard, Json
-from workers.runtime.claude_records import models_of, records
+from workers.runtime.claude_records import commands_of, models_of, records
+from workers.runtime.host_paths import masked
 
 CONNECT_LIMIT_S = 30.0
 LINE_BYTES = 64 << 20
@@ -53,9 +54,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """``models``: value, label and description."""
+    """``models``: value, label and description; ``commands``: name, description and argument hint."""
 
     models: list[tuple[str, str, str | None]]
+    commands: list[tuple[str, str, str]]
 
 
 Job = tuple[Callable[[Any], Awaitable[object]], "asyncio.Future[None]"]
@@ -174,7 +176,7 @@ class Connection:
             async with asyncio.timeout(CONNECT_LIMIT_S):
                 await self._client.connect()
                 info = await self._client.get_server_info()
-            self._opened.set_result(Opened(models_of(info or {})))
+            self._opened.set_result(Opened(models_of(info or {}), commands_of(info or {})))
             reader = asyncio.create_task(self._read(), name="claude-reader")
             await self._work()
         except Exception as error:  # noqa: BLE001 - the border to the SDK, which raises bare exceptions as well
@@ -252,7 +254,7 @@ class Connection:
         if verdict.kind == "refuse":
             return sdk.PermissionResultDeny(message=verdict.text)
         if verdict.kind == "allow":
-            return sdk.PermissionResultAllow()
+            return sdk.PermissionResultAllow(updated_input=verdict.arguments)
         rules = [dataclasses.replace(rule, destination="session") for rule in context.suggestions]
         return sdk.PermissionResultAllow(updated_permissions=rules)
 
@@ -292,7 +294,7 @@ class Connection:
 
     def _with_stderr(self, text: str) -> str:
         told = [line for line in self._stderr if line][-_TOLD_LINES:]
-        return "\n".join([text, *told])
+        return masked("\n".join([text, *told]), self._conversation.workdir)
 
 
 def _plain(text: str) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from termal.wire.errors import Conflict
-from termal.wire.operations import StartTurn
-from termal.wire.turns import ExternalSession, HeldTurn, ModelsKnown, Notice, SessionSpec, TurnEnded
-from workers.runtime.adapter import Adapter, AgentFailed, HoldsBack, Started
+from termal.wire.operations import ModelList, StartTurn
+from termal.wire.turns import CommandsKnown, ExternalSession, HeldTurn, ModelsKnown, Notice, SessionSpec, TurnEnded
+from workers.runtime.adapter import Adapter, AgentFailed, HoldsBack, Started, TakesAnswers
 from workers.runtime.reporter import Link
 from workers.runtime.turn import Turn
 
@@ -41,11 +41,14 @@ class Conversation:
         self._log = log
         self._adapter: Adapter | None = None
         self._agent = ""
+        self._models: ModelList = ModelList([])
+        self._untold: Started | None = None
         self._turns: dict[str, Turn] = {}
         self._current: Turn | None = None
         self._task: asyncio.Task[None] | None = None
         self._stops: dict[str, asyncio.Task[None]] = {}
         self._closing: asyncio.Task[None] | None = None
+        self._ends: set[asyncio.Future[None]] = set()
 
     @property
     def running(self) -> Turn | None:
@@ -56,6 +59,10 @@ class Conversation:
         """Name and pid of the agent's process, None without one."""
         pid = self._adapter.pid if self._adapter is not None else None
         return None if pid is None else (self._agent, pid)
+
+    @property
+    def _is_up(self) -> bool:
+        return self._adapter is not None and self._adapter.alive
 
     def held(self) -> list[HeldTurn]:
         return [turn.held for turn in self._turns.values()]
@@ -83,13 +90,35 @@ class Conversation:
             task.add_done_callback(lambda _: self._stops.pop(turn_id, None))
         await asyncio.shield(task)
 
-    async def answer(self, turn_id: str, request: str, option: str) -> None:
+    async def models(self, spec: SessionSpec) -> ModelList:
+        """What the agent offered when it began; it is started when it does not run. Raises `AgentFailed`.
+
+        A turn that is starting is waited for, and a turn that is begun meanwhile waits for this.
+        """
+        task = self._task
+        if self.running is None and not self._is_up:
+            task = self._task = asyncio.create_task(self._start_idle(spec, task))
+        if task is not None:
+            await asyncio.wait([task])
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        if not self._is_up:
+            raise AgentFailed("the agent did not come up")
+        return self._models
+
+    async def answer(self, turn_id: str, request: str, option: str, payload: bytes | None = None) -> None:
         """Raises `Conflict` when the turn or the request is not open any more."""
         turn = self.running
         if turn is None or turn.id != turn_id or self._adapter is None:
             raise Conflict("the turn that asked this is over", reason="notOpen")
+        adapter: object = self._adapter
         try:
-            await self._adapter.answer(request, option)
+            if payload is None:
+                await self._adapter.answer(request, option)
+            elif isinstance(adapter, TakesAnswers):
+                await adapter.answer_with(request, option, payload)
+            else:
+                raise Conflict("this agent takes no such answer", reason="notOpen")
         except AgentFailed as error:
             raise Conflict(error.text, reason="notOpen") from error
 
@@ -107,11 +136,11 @@ class Conversation:
 
     async def _run(self, turn: Turn, start: StartTurn, before: "asyncio.Task[None] | None") -> None:
         try:
-            # A stop or a drop of the turn before may still be ending its agent.
-            for task in (before, *self._stops.values(), self._closing):
-                if task is not None:
-                    await asyncio.wait([task])
-            adapter = await self._ready(turn, start.spec)
+            await self._settled(before)
+            adapter = await self._ready(start.spec)
+            if self._untold is not None:
+                _introduce(turn, start.spec, self._untold)
+                self._untold = None
             await adapter.prompt(start.prompt, start.images, turn.emit)
         except AgentFailed as error:
             turn.end("failed", error.text)
@@ -122,7 +151,18 @@ class Conversation:
             self._log.error("turn.adapter_failed", sessionId=self.session_id, error=repr(error))
             turn.end("failed", "a fault inside the runtime worker; its log has more")
 
-    async def _ready(self, turn: Turn, spec: SessionSpec) -> Adapter:
+    async def _settled(self, before: "asyncio.Task[None] | None") -> None:
+        """A stop or a drop of the turn before may still be ending its agent, a question may be starting one."""
+        for task in (before, *self._stops.values(), self._closing):
+            if task is not None:
+                await asyncio.wait([task])
+
+    async def _start_idle(self, spec: SessionSpec, before: "asyncio.Task[None] | None") -> None:
+        await self._settled(before)
+        if not self._is_up:
+            await self._ready(spec)
+
+    async def _ready(self, spec: SessionSpec) -> Adapter:
         """The agent, running and with this session's settings."""
         adapter = self._adapter
         if adapter is not None:
@@ -133,7 +173,7 @@ class Conversation:
         self._adapter, self._agent = adapter, spec.agent
         started = await adapter.start(spec)
         self._log.info("agent.started", sessionId=self.session_id, agent=spec.agent, version=started.version)
-        _introduce(turn, spec, started)
+        self._untold, self._models = started, ModelList(started.models)
         return adapter
 
     async def _interrupt(self, turn: Turn, ending: TurnEnded | None) -> None:
@@ -184,8 +224,12 @@ class Conversation:
         adapter, self._adapter = self._adapter, None
         if adapter is None:
             return
+        # Whoever waits may be cancelled; a process that is half ended would be nobody's.
+        closing = asyncio.ensure_future(adapter.close())
+        self._ends.add(closing)
+        closing.add_done_callback(self._ends.discard)
         try:
-            await adapter.close()
+            await asyncio.shield(closing)
         except AgentFailed as error:
             # Its process is gone or will be ended with its shim; the session can have a new one.
             self._log.repeating("agent.close_failed", sessionId=self.session_id, error=error.text)
@@ -199,3 +243,5 @@ def _introduce(turn: Turn, spec: SessionSpec, started: Started) -> None:
         turn.emit(Notice(started.note))
     if started.models:
         turn.emit(ModelsKnown(started.models, started.current_model))
+    if started.commands:
+        turn.emit(CommandsKnown(started.commands))

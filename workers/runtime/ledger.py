@@ -114,14 +114,14 @@ class Ledger:
         """End the turn unless it has ended. True: this call did it."""
         return self.add(TurnEnded(outcome, detail))
 
-    def part(self) -> Part | None:
+    def part(self, most: int = REPORT_EVENTS) -> Part | None:
         """The next events that were not sent, bounded in bytes and number; one event at least, however large."""
         events: list[AnyTurnEvent] = []
         size_bytes = 0
         for index in range(self._sent - self._confirmed, len(self._entries)):
             entry = self._entries[index]
             size_bytes += entry.size_bytes
-            if events and (size_bytes > REPORT_BYTES or len(events) == REPORT_EVENTS):
+            if events and (size_bytes > REPORT_BYTES or len(events) == most):
                 break
             events.append(entry.whole())
         return Part(self._sent + 1, events) if events else None
@@ -142,6 +142,12 @@ class Ledger:
         self._sent = max(self._sent, through)
         return True
 
+    def replace_first(self, event: AnyTurnEvent) -> None:
+        """Put ``event`` in the place and under the number of the first unconfirmed one."""
+        old, new = self._entries[0], _Entry(event)
+        self._entries[0] = new
+        self.unconfirmed_bytes += new.size_bytes - old.size_bytes
+
     def rewind(self) -> None:
         """Send everything unconfirmed again."""
         self._sent = self._confirmed
@@ -153,6 +159,8 @@ def _size(event: AnyTurnEvent) -> int:
         value = getattr(event, field)
         if isinstance(value, str):
             size_bytes += len(value.encode("utf-8", "replace"))
+        elif isinstance(value, bytes):
+            size_bytes += len(value)
         elif isinstance(value, list):
             size_bytes += _EVENT_BYTES * len(value)
     return size_bytes

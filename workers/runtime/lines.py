@@ -13,6 +13,8 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
+from workers.runtime.host_paths import masked
+
 LINE_BYTES = 64 << 20
 """A tool's result is one line, so lines are long; beyond this an agent is broken."""
 STDERR_LINES = 200
@@ -78,6 +80,7 @@ class JsonLines(asyncio.SubprocessProtocol):
         self._garbage = 0
         self._exited = asyncio.Event()
         self._reason = ""
+        self._folder = "/"
         self._paused = False
         self.ended = False
 
@@ -103,11 +106,12 @@ class JsonLines(asyncio.SubprocessProtocol):
         return self._garbage
 
     def last_words(self) -> str:
-        """The last line of its standard error, empty without one."""
-        return next((line for line in reversed(self._stderr) if line), "")
+        """The last line of its standard error, empty without one, and without paths outside its folder."""
+        return masked(next((line for line in reversed(self._stderr) if line), ""), self._folder)
 
     async def start(self, argv: Sequence[str], *, folder: str, environment: Mapping[str, str]) -> None:
         """Raises OSError when it cannot be started."""
+        self._folder = folder
         loop = asyncio.get_running_loop()
         await loop.subprocess_exec(lambda: self, *argv, cwd=folder, env=dict(environment), start_new_session=True)
 

@@ -1,7 +1,8 @@
 """Sends one turn's events to state, in order, one report at a time, until each is confirmed. Decides nothing else.
 
 While a report is under way new events gather and travel in the next one. A restarted state gets the same report again
-(the bus repeats it); it answers how far it has committed, and what it does not have is sent once more.
+(the bus repeats it); it answers how far it has committed, and what it does not have is sent once more. An event that
+state fails on is found by itself and left out: it must not cost the daemon one state worker after the other.
 """
 
 from collections.abc import Callable
@@ -10,9 +11,9 @@ from typing import Any, Protocol
 from termal.bus.client import Call, Client
 from termal.bus.loop import Loop, Timer
 from termal.faults import fault
-from termal.wire.errors import TermalError
+from termal.wire.errors import Internal, TermalError
 from termal.wire.operations import TURN_REPORT
-from termal.wire.turns import TurnConfirmed, TurnReport
+from termal.wire.turns import AnyTurnEvent, Notice, TurnConfirmed, TurnEnded, TurnReport
 from workers.runtime.ledger import Ledger, Part
 
 FIRST_RETRY_S = 0.25
@@ -57,13 +58,14 @@ class Reporter:
         self._call: Call[TurnConfirmed] | None = None
         self._retry: Timer | None = None
         self._pause_s = FIRST_RETRY_S
+        self._one_by_one = False
         self._closed = False
 
     def send(self) -> None:
         """Report what is new, unless a report is under way or a pause after a failed one."""
         if self._call is not None or self._retry is not None or self._closed:
             return
-        part = self._ledger.part()
+        part = self._ledger.part(1) if self._one_by_one else self._ledger.part()
         if part is None:
             return
         self._ledger.sent(part)
@@ -89,6 +91,8 @@ class Reporter:
         if reply is None:
             detail = error.code if error is not None else None
             self._link.log.repeating("turn.report_failed", sessionId=self._session_id, code=detail)
+            if isinstance(error, Internal):
+                self._failed_on(part)
             self._again()
             return
         if not reply.known:
@@ -107,6 +111,12 @@ class Reporter:
                 return
         self.send()
 
+    def _failed_on(self, part: Part) -> None:
+        if self._one_by_one:
+            self._link.log.repeating("turn.event_left_out", sessionId=self._session_id, number=part.first)
+            self._ledger.replace_first(_in_place_of(part.events[0]))
+        self._one_by_one = not self._one_by_one
+
     def _again(self) -> None:
         self._ledger.rewind()
         self._retry = self._link.loop.later(self._pause_s, self._retried)
@@ -115,3 +125,9 @@ class Reporter:
     def _retried(self) -> None:
         self._retry = None
         self.send()
+
+
+def _in_place_of(event: AnyTurnEvent) -> AnyTurnEvent:
+    if isinstance(event, TurnEnded):
+        return TurnEnded("failed", "TermAl could not record how the turn ended")
+    return Notice("TermAl could not record what the agent did here.")

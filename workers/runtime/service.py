@@ -13,6 +13,7 @@ from termal.wire.facts import OperationCount
 from termal.wire.operations import (
     AGENT_TREES,
     INTERACTION_ANSWER,
+    MODELS_LIST,
     SESSIONS_CLOSE,
     TURN_HELD,
     TURN_START,
@@ -20,12 +21,15 @@ from termal.wire.operations import (
     AgentTrees,
     AnswerInteraction,
     CloseSessions,
+    ListModels,
+    ModelList,
     StartTurn,
     StopTurn,
     TurnTaken,
 )
 from termal.wire.turns import AgentTree, Anything, Held, TurnEnded
 from termal.worker.stats import Stats
+from workers.runtime.adapter import AgentFailed
 from workers.runtime.conversation import Conversation, MakeAdapter
 from workers.runtime.reporter import Link
 
@@ -55,6 +59,7 @@ class Service:
             SESSIONS_CLOSE.name: self._answering(self._close),
             INTERACTION_ANSWER.name: self._answering(self._answer),
             AGENT_TREES.name: self._trees,
+            MODELS_LIST.name: self._answering(self._models),
         }
 
     @property
@@ -95,16 +100,25 @@ class Service:
     def _start(self, request: Request, start: StartTurn) -> None:
         session_id = start.spec.session_id
         if start.turn_id not in self._taken:
-            conversation = self._conversations.get(session_id)
-            if conversation is None:
-                conversation = Conversation(self._link, session_id, self._make, self._log, self._confirmed)
-                self._conversations[session_id] = conversation
-            conversation.begin(start)
+            self._conversation(session_id).begin(start)
             self._taken[start.turn_id] = None
             if len(self._taken) > REMEMBERED_TURNS:
                 self._taken.popitem(last=False)
             fault("runtime.after_turn_taken_before_reply")
         request.reply(TurnTaken(self._link.runtime))
+
+    def _conversation(self, session_id: str) -> Conversation:
+        conversation = self._conversations.get(session_id)
+        if conversation is None:
+            conversation = Conversation(self._link, session_id, self._make, self._log, self._confirmed)
+            self._conversations[session_id] = conversation
+        return conversation
+
+    async def _models(self, ask: ListModels) -> ModelList:
+        try:
+            return await self._conversation(ask.spec.session_id).models(ask.spec)
+        except AgentFailed as error:
+            raise Internal(error.text, reason="agentFailed") from error
 
     def _held(self, request: Request, _: Anything) -> None:
         turns = [turn for conversation in self._conversations.values() for turn in conversation.held()]
@@ -129,7 +143,8 @@ class Service:
         found = [self._conversations[number] for number in close.session_ids if number in self._conversations]
         await asyncio.gather(*(conversation.close() for conversation in found))
         for conversation in found:
-            if self._conversations.get(conversation.session_id) is conversation:
+            # A turn that began during the end belongs to it, and must be found when it is to be stopped.
+            if self._conversations.get(conversation.session_id) is conversation and not conversation.held():
                 del self._conversations[conversation.session_id]
         return Anything()
 
@@ -137,10 +152,10 @@ class Service:
         conversation = self._conversations.get(answer.session_id)
         if conversation is None:
             raise Conflict("the turn that asked this is over", reason="notOpen")
-        await conversation.answer(answer.turn_id, answer.request, answer.option)
+        await conversation.answer(answer.turn_id, answer.request, answer.option, answer.payload)
         return Anything()
 
-    def _answering(self, work: Callable[[Any], Coroutine[Any, Any, Anything]]) -> Handler:
+    def _answering(self, work: Callable[[Any], Coroutine[Any, Any, object]]) -> Handler:
         """A handler that answers when ``work`` is done."""
 
         async def carry_out(request: Request, record: object) -> None:

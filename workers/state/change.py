@@ -27,6 +27,7 @@ class Book:
         journal.late_updates = self._publish_late
 
     def change(self) -> "Change":
+        self.journal.changes += 1
         return Change(self)
 
     def extend_text(self, record: SessionRecord, position: int, piece: str) -> None:
@@ -152,6 +153,11 @@ class Change:
             )
         )
 
+    def event(self, record: SessionRecord, make: Event) -> None:
+        """Store ``record`` and publish what ``make`` says of it, at this place among the events of this commit."""
+        self._touched(record)
+        self._events.append(make)
+
     def create(self, record: SessionRecord) -> None:
         self._book.registry.add(record)
         record.committed = False
@@ -166,6 +172,12 @@ class Change:
         """The set of sessions changes: clients get a whole snapshot."""
         self._book.registry.remove(record)
         self._book.journal.remove(record)
+        self._snapshot = True
+
+    def everything(self, *records: SessionRecord) -> None:
+        """What all clients show changed, and ``records`` with it: they get a whole snapshot."""
+        for record in records:
+            self._touched(record)
         self._snapshot = True
 
     def commit(self, after: Callback | None = None) -> int:

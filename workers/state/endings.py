@@ -85,7 +85,15 @@ class Endings:
 
         deadline_s = None if request.deadline_s is None else request.deadline_s - STOP_REPLY_S
         client = self._runtimes.client(turn.worker)
-        client.call(TURN_STOP, StopTurn(record.id, turn.id), done, trace=request.trace, deadline_s=deadline_s)
+        stop = StopTurn(record.id, turn.id)
+        call = client.call(TURN_STOP, stop, done, trace=request.trace, deadline_s=deadline_s)
+
+        def lost() -> None:
+            # The next worker of this name would have nothing to stop.
+            call.cancel()
+            request.refuse(Internal("the agent's worker ended during the stop", reason="runtimeEnded"))
+
+        turn.stop_lost = lost
 
     def _stop_failed(self, request: Request, turn: Turn, error: TermalError) -> None:
         turn.phase = "running"
@@ -122,6 +130,8 @@ class Endings:
             turn = record.turn
             if turn is not None and turn.worker == worker and turn.phase == "stopping":
                 turn.phase = "running"
+                if turn.stop_lost is not None:
+                    turn.stop_lost()
                 self._reports.replay(turn)
         self._turns.runtime_ended(worker)
 
@@ -171,6 +181,8 @@ class Endings:
         turn, record.turn = record.turn, None
         if turn is None:
             return
+        if turn.start_call is not None:
+            turn.start_call.cancel()
         turn.taken(NotFound("the session was removed"))
         turn.drained()
         for request, _ in turn.deferred:

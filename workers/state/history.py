@@ -1,6 +1,6 @@
 """Reading transcripts: the tail from memory, older pages from the file on a reader's thread; memory goes first."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -23,8 +23,8 @@ from workers.state.change import Book
 from workers.state.rows import decode_message
 from workers.state.session_record import SessionRecord
 
-Row = tuple[str, str]
-"""A stored message: its id column and its JSON."""
+Row = tuple[bytes | None, bytes | None]
+"""A stored message: its id column and its JSON; None in place of what is no text."""
 _READS = 3
 """A page is read again when messages left memory while its snapshot was older than their rows; once is the rule."""
 
@@ -160,11 +160,11 @@ class History:
         problem = "is not stored"
         if row is not None:
             try:
-                message: Message = decode_message(row[1])
-            except (msgspec.MsgspecError, TypeError):
+                message: Message = decode_message(row[1] or b"")
+            except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
                 problem = "cannot be read"
             else:
-                if message.id == row[0]:
+                if message.id.encode() == row[0]:
                     return message
                 problem = "is stored under another id"
         self._log.repeating("history.hole", sessionId=record.id, position=position, problem=problem)
@@ -179,8 +179,11 @@ def _position(connection: Cursorlike, session_id: str, message_id: str) -> int |
 
 
 def _rows(connection: Cursorlike, session_id: str, span: Span) -> dict[int, Row]:
-    found = connection.execute(
-        "SELECT position, message_id, value_json FROM messages WHERE session_id = ? AND position >= ? AND position < ?",
+    # As bytes: one text that is no UTF-8 would fail the whole page.
+    found: list[Any] = connection.execute(
+        "SELECT position, CASE typeof(message_id) WHEN 'text' THEN CAST(message_id AS BLOB) END,"
+        " CASE typeof(value_json) WHEN 'text' THEN CAST(value_json AS BLOB) END"
+        " FROM messages WHERE session_id = ? AND position >= ? AND position < ?",
         (session_id, span.start, span.end),
-    )
+    ).fetchall()
     return {int(position): (message_id, text) for position, message_id, text in found}

@@ -25,7 +25,8 @@ SOON_S = 0.02
 REWRITE_BYTES_PER_S = 4 << 20
 """A message grows by being written anew, so a longer one is written less often."""
 OPEN_DELTAS = 1000
-"""Published revisions that are not stored: fewer than what a load adds, so no revision is ever shown twice."""
+"""Published pieces, and revisions of any kind, that are not stored: fewer than what a load adds to the revision, so
+that none is ever shown twice."""
 READ_PATIENCE_S = 0.25
 """A read waits this long for the commit of what it shows; a stuck disk must not stop reading."""
 WAITING = 1000
@@ -51,6 +52,8 @@ class Journal:
     ) -> None:
         self.on_room: list[Callback] = []
         self.late_updates: LateUpdates | None = None
+        self.changes = 0
+        """Grows with every change of memory that was begun."""
         self._loop = loop
         self._writer = writer
         self._registry = registry
@@ -69,23 +72,28 @@ class Journal:
         self._committed = 0
         self._in_flight = False
         self._open_deltas = 0
+        self._stored_revision = self._taken_revision = registry.revision
         self._taken: list[SessionRecord] = []
         self._taken_deltas = 0
         self._stopping = False
+        self._halted = False
         loop.on_pass(self._pump)
 
     # ---------------------------------------------------------------------- marks
 
     def touch(self, record: SessionRecord) -> None:
         """Store ``record`` with the next commit; a removed one stays removed."""
+        self.changes += 1
         if not record.removed:
             self._urgent[record.id] = record
 
     def touch_metadata(self) -> None:
+        self.changes += 1
         self._app_touched = True
 
     def remove(self, record: SessionRecord) -> None:
         """Delete the rows of ``record``; the tables below it follow."""
+        self.changes += 1
         self._urgent.pop(record.id, None)
         self._streaming.pop(record.id, None)
         self._due.pop(record.id, None)
@@ -98,6 +106,7 @@ class Journal:
 
         ``size_bytes``: how large the message is that has to be written anew.
         """
+        self.changes += 1
         if record.removed:
             return
         record.open_deltas += deltas
@@ -112,6 +121,15 @@ class Journal:
     def after(self, callback: Callback) -> None:
         """Run ``callback`` once everything that is marked now is committed."""
         self._after.append(callback)
+
+    def stored(self, callback: Callback) -> None:
+        """Run ``callback`` once everything that was changed until now is committed, never before, at once if it is."""
+        if self._marked:
+            self._after.append(callback)
+        elif self._in_flight:
+            self._riders.append(callback)
+        else:
+            callback()
 
     def settle(self, callback: Callback) -> None:
         """Run ``callback`` once nothing uncommitted is left of what a reader sees now, at the latest in a moment."""
@@ -137,11 +155,16 @@ class Journal:
     @property
     def crowded(self) -> bool:
         """So much streamed text waits for the disk that no more may be taken; `on_room` tells when it may."""
-        return self._open_deltas >= OPEN_DELTAS
+        return self._open_deltas >= OPEN_DELTAS or self._open_revisions >= OPEN_DELTAS
 
     @property
     def full(self) -> bool:
-        return len(self._after) >= WAITING
+        return len(self._after) >= WAITING or self._open_revisions >= OPEN_DELTAS
+
+    @property
+    def _open_revisions(self) -> int:
+        """A reader is shown what a stuck disk does not take: after a crash these numbers must not come again."""
+        return self._registry.revision - self._stored_revision
 
     @property
     def idle(self) -> bool:
@@ -156,6 +179,10 @@ class Journal:
         self._stopping = True
         self._due.update(self._streaming)
 
+    def halt(self) -> None:
+        """Memory is half-changed: nothing of it is stored, published or answered any more."""
+        self._halted = True
+
     @property
     def _marked(self) -> bool:
         return bool(self._urgent or self._removed or self._app_touched or self._after)
@@ -167,7 +194,7 @@ class Journal:
             self._due[record.id] = record
 
     def _pump(self) -> None:
-        if self._in_flight or not (self._due or self._marked):
+        if self._in_flight or self._halted or not (self._due or self._marked):
             return
         batch, confirms = self._collect()
         self._in_flight = True
@@ -190,6 +217,7 @@ class Journal:
         self._removed = []
         self._app_touched = False
         batch.metadata = encode_json(self._registry.metadata).decode()
+        self._taken_revision = self._registry.revision
         return batch, confirms
 
     def _take(self, batch: Batch, record: SessionRecord, confirms: list[Callback]) -> None:
@@ -210,10 +238,17 @@ class Journal:
         if error is not None:
             self._failed(error)
             return
+        try:
+            self._stored()
+        except Exception as unforeseen:  # noqa: BLE001 - the writer's border would only log it
+            self._loop.fault(unforeseen)
+
+    def _stored(self) -> None:
         fault("state.after_commit_before_reply")
         self._in_flight = False
         self._committed = self._next - 1
         self._open_deltas -= self._taken_deltas
+        self._stored_revision = self._taken_revision
         for record in self._taken:
             record.committed = True
             record.trim()
@@ -233,7 +268,7 @@ class Journal:
             self._loop.fault(error)
 
     def _release(self) -> None:
-        while self._events and self._events[0][0] <= self._committed:
+        while self._events and self._events[0][0] <= self._committed and not self._halted:
             self._publish(self._events.popleft()[1])
 
 

@@ -9,34 +9,47 @@ from termal.bus.publisher import Publisher
 from termal.bus.server import Handler, Request, not_started
 from termal.config import Config
 from termal.model.status import OutboxCounts, PendingCount, RunningCount, SessionCounts
-from termal.rules.verdicts import Missing, Refused, Stale
+from termal.rules.verdicts import Refused
 from termal.store.connection import facts
+from termal.store.presence import LOOK_S, Presence
 from termal.store.reader import Reader
 from termal.store.writer import Writer
 from termal.wire.codec import encode
 from termal.wire.control import EXIT_INTERNAL
-from termal.wire.errors import Busy, Conflict, InvalidRequest, NotFound, TermalError
+from termal.wire.errors import Busy, TermalError
 from termal.wire.events import Published
 from termal.wire.facts import OperationCount, StateFacts
 from termal.wire.operations import CoordinationReady, Snapshot
 from termal.wire.turns import Anything
 from termal.worker.process import Duties, Process
+from workers.state.agent_commands import AgentCommands
 from workers.state.change import Book
 from workers.state.endings import Endings
 from workers.state.history import History
 from workers.state.interactions import Interactions
 from workers.state.journal import Journal
+from workers.state.links import Links
+from workers.state.markers import Markers
+from workers.state.model_options import ModelOptions
+from workers.state.overview import Overview
+from workers.state.preferences import Preferences
 from workers.state.projections import Projections
+from workers.state.projects import Projects
 from workers.state.prompts import Prompts
 from workers.state.readiness import Agents
 from workers.state.recovery import Recovery
+from workers.state.refusal import error_of
 from workers.state.registry import Registry
 from workers.state.reports import Reports
 from workers.state.runtimes import Runtimes
 from workers.state.scribe import Scribe
 from workers.state.sessions import Sessions
+from workers.state.settings import Settings
 from workers.state.store_schema import SCHEMA_VERSION
+from workers.state.transcripts import transcript_handlers
 from workers.state.turns import Turns
+from workers.state.wakes import Wakes
+from workers.state.workflow_queues import WorkflowQueues
 
 STATE = "state"
 HELD = 1000
@@ -54,10 +67,35 @@ NAMES = (
     "prompt.send",
     "prompt.cancel",
     "approval.answer",
+    "questions.answer",
+    "elicitation.answer",
+    "apprequest.answer",
+    "queue.offer",
+    "queue.retract",
+    "queue.materialize",
     "turn.report",
+    "session.overview",
+    "marker.list",
+    "marker.create",
+    "marker.update",
+    "marker.delete",
+    "settings.change",
+    "preferences.change",
+    "project.create",
+    "project.delete",
+    "models.refresh",
+    "commands.list",
+    "command.resolve",
+    "search.find",
+    "export.page",
+    "import.begin",
+    "import.messages",
+    "import.finish",
+    "import.abort",
 )
 _ALWAYS = frozenset({"state.facts", "session.eligibility", "coordination.ready"})
-_WRITES = frozenset({"session.create", "prompt.send", "prompt.cancel", "session.stop", "approval.answer"})
+_NEVER_REFUSED = frozenset({"turn.report", "coordination.ready", "session.kill", "project.delete"})
+"""Writes that are taken also while the disk is stuck: they are slowed down elsewhere, or make room."""
 
 
 class Operations:
@@ -70,7 +108,9 @@ class Operations:
         self._path = home.termal_db
         self._publisher = Publisher(loop, process.launch.run_dir, STATE, registry.instance_id)
         self._writer = Writer(self._path, durability=process.config.durability, notify=self._notify, log=log)
-        self._reader = Reader(self._path, notify=self._notify, log=log)
+        self._reader = Reader(self._path, threads=2, notify=self._notify, log=log)
+        self._presence = Presence(self._path)
+        loop.every(LOOK_S, self._look_at_files)
         self._journal = Journal(loop, self._writer, registry, publish=self._publish, failed=self._failed, log=log)
         self._agents = Agents(process.config, os.environ)
         self._projections = Projections(registry, self._agents.rows)
@@ -95,6 +135,10 @@ class Operations:
             log=log,
         )
         self._recovery = Recovery(self._book, self._turns, self._runtimes, log)
+        self._workflows = WorkflowQueues(self._book, self._turns)
+        self._recovery.on_known.append(self._workflows.go_on)
+        self._links = Links(loop, process.launch.run_dir)
+        self._projects = Projects(self._book, loop, self._links, log)
         self._handlers = self._table()
         self._open = False
         self._started = False
@@ -102,7 +146,8 @@ class Operations:
 
     def _table(self) -> dict[str, Handler]:
         prompts = Prompts(self._book, self._turns)
-        sessions = Sessions(self._book, self._agents, str(Path.cwd()))
+        preferences = Preferences(self._book, os.environ)
+        sessions = Sessions(self._book, self._agents, str(Path.cwd()), preferences.defaults)
         history = History(self._book, self._reader, self._process.log)
         return {
             "state.facts": self._facts,
@@ -116,8 +161,24 @@ class Operations:
             "session.kill": self._endings.kill,
             "prompt.send": prompts.send,
             "prompt.cancel": prompts.cancel,
-            "approval.answer": self._interactions.answer,
+            **self._interactions.table(),
+            **Wakes(self._book, self._turns).table(),
             "turn.report": self._reports.report,
+            "session.overview": Overview(self._book, self._reader, self._process.log).overview,
+            **Settings(self._book).table(),
+            **preferences.table(),
+            **self._projects.table(),
+            **ModelOptions(self._book, self._runtimes, self._agents).table(),
+            **AgentCommands(self._book, self._process.loop).table(),
+            **Markers(self._book, self._reader, self._process.log).table(),
+            **transcript_handlers(
+                self._book,
+                self._reader,
+                self._writer,
+                loop=self._process.loop,
+                default_workdir=str(Path.cwd()),
+                log=self._process.log,
+            ),
         }
 
     @property
@@ -130,6 +191,7 @@ class Operations:
             facts=self._beat_facts,
             peers=self._peers,
             reload=self._reload,
+            serving=self._workflows.go_on,
         )
 
     # --------------------------------------------------------------------- requests
@@ -142,16 +204,24 @@ class Operations:
                 raise not_started(request.op)
             self._waiting.append((handler, request, body))
             return
-        if request.op.name in _WRITES and self._journal.full:
+        if request.op.kind == "write" and self._journal.full and request.op.name not in _NEVER_REFUSED:
             raise Busy("the disk has not taken writes for a while; nothing was written", reason="diskStuck")
         self._run(handler, request, body)
 
-    @staticmethod
-    def _run(handler: Handler, request: Request, body: Any) -> None:
+    def _run(self, handler: Handler, request: Request, body: Any) -> None:
+        before = self._journal.changes
         try:
             handler(request, body)
         except Refused as error:
-            raise _error(error) from error
+            raise error_of(error) from error
+        except TermalError:
+            raise
+        except Exception:
+            if self._journal.changes != before:
+                # Memory is half-changed: who asked is told of the fault, and a new start reads the truth.
+                self._journal.halt()
+                self._process.end_after_replies()
+            raise
 
     # ------------------------------------------------------------------------ start
 
@@ -184,6 +254,7 @@ class Operations:
             self._process.control.boot_done()
         else:
             self._recovery.ask()
+        self._projects.begin()
         waiting, self._waiting = self._waiting, []
         for handler, request, body in waiting:
             try:
@@ -250,6 +321,11 @@ class Operations:
         self._writer.finish()
         self._reader.finish()
 
+    def _look_at_files(self) -> None:
+        if self._presence.lost():
+            # Every commit looks too, and saves what it finds taken away; without work there is none.
+            self._writer.submit(lambda _: None, lambda _, error: None)
+
     def _publish(self, event: Published) -> None:
         self._publisher.publish(encode(event))
 
@@ -273,9 +349,5 @@ class Operations:
         self._reader.close(deadline_s)
         self._writer.close(deadline_s)
         self._runtimes.close()
+        self._links.close()
         self._publisher.close()
-
-
-def _error(refused: Refused) -> TermalError:
-    kind = NotFound if isinstance(refused, Missing) else Conflict if isinstance(refused, Stale) else InvalidRequest
-    return kind(refused.text, reason=refused.reason)

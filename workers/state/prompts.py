@@ -96,7 +96,8 @@ class Prompts:
         if turn is not None and turn.prompt_id == known.prompt_id and turn.phase in ("starting", "held"):
             turn.on_taken.append(lambda error: self._answer(request, body, record, known, error))
         else:
-            self._answer(request, body, record, known, None)
+            # The disk may have taken nothing since: a repeat is no proof that the first attempt is stored.
+            self._book.journal.stored(lambda: self._answer(request, body, record, known, None))
 
     def _answer(
         self, request: Request, body: SendPrompt, record: SessionRecord, key: PromptKey, error: TermalError | None

@@ -8,7 +8,7 @@ from termal.model.session import LiveActivity
 from termal.rules.closing import closed, is_pending
 from termal.rules.wording import restart_notice
 from termal.wire.errors import Internal, TermalError
-from termal.wire.operations import TURN_HELD
+from termal.wire.operations import AGENT_TREES, SESSIONS_CLOSE, TURN_HELD, AgentTrees, CloseSessions
 from termal.wire.turns import Anything, Held
 from workers.state.change import Book, Change
 from workers.state.runtimes import Runtimes
@@ -23,6 +23,8 @@ class Recovery:
         self._turns = turns
         self._runtimes = runtimes
         self._log = log
+        self.on_known: list[Callable[[], None]] = []
+        """Run once every turn that goes on is known again after a restart of this worker alone."""
         self._asked: set[str] = set()
         self._inherited: set[str] = set()
 
@@ -52,23 +54,49 @@ class Recovery:
                 self._turns.retire(record, turn)
         for worker in sorted(self._runtimes.running):
             self._asked.add(worker)
-            self._runtimes.client(worker).call(TURN_HELD, Anything(), self._answered(worker))
+            client = self._runtimes.client(worker)
+            client.call(TURN_HELD, Anything(), self._answered(worker))
+            client.call(AGENT_TREES, Anything(), self._agents(worker))
+        self._known()
 
     def peers(self, running: Sequence[str]) -> None:
         """A worker that was asked is gone and will not answer."""
         for worker in sorted(self._asked - set(running)):
             self._asked.discard(worker)
             self._compare(worker, Held("", []))
+            self._known()
+
+    def _known(self) -> None:
+        if not self._asked:
+            for callback in self.on_known:
+                callback()
+
+    def _agents(self, worker: str) -> Callable[[AgentTrees | None, TermalError | None], None]:
+        def done(trees: AgentTrees | None, error: TermalError | None) -> None:
+            if trees is not None:
+                self._end_strangers(worker, [session for agent in trees.agents for session in agent.session_ids])
+
+        return done
+
+    def _end_strangers(self, worker: str, sessions: Sequence[str]) -> None:
+        """A session was removed, and its agent was to be ended when the last state worker was."""
+        registry = self._book.registry
+        gone = sorted({session for session in sessions if session not in registry.sessions} - registry.quarantined)
+        if gone:
+            self._log.info("session.agents_ended", worker=worker, sessions=gone)
+            self._runtimes.client(worker).call(SESSIONS_CLOSE, CloseSessions(gone), lambda reply, error: None)
 
     def _answered(self, worker: str) -> Callable[[Held | None, TermalError | None], None]:
         def done(held: Held | None, error: TermalError | None) -> None:
             if worker in self._asked:
                 self._asked.discard(worker)
                 self._compare(worker, held or Held("", []))
+                self._known()
 
         return done
 
     def _compare(self, worker: str, held: Held) -> None:
+        self._end_strangers(worker, [entry.session_id for entry in held.turns])
         turns = {entry.turn_id for entry in held.turns}
         for record in list(self._book.registry.sessions.values()):
             turn = record.turn

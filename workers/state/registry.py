@@ -1,5 +1,7 @@
 """Everything `state` knows, in memory: sessions, global metadata, counters, the revision. The loop's alone."""
 
+from typing import Any
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -8,8 +10,9 @@ from termal.model.stored import DelegationLink, Metadata, Project
 from termal.rules.verdicts import Bad, Missing
 from workers.state.session_record import SessionRecord
 
-REVISION_GAP = 1024
-"""Added at each load: more revisions than a killed process can have shown to anybody without storing them."""
+REVISION_GAP = 1 << 14
+"""Added at each load: more revisions than a killed process can have shown to anybody without storing them. The journal
+takes no more work at a thousand; what cannot be refused (turns that end, sessions that are removed) comes on top."""
 
 
 class Registry:
@@ -36,6 +39,10 @@ class Registry:
             next_message_number=self.next_message_number,
             projects=list(self.projects.values()),
         )
+
+    def set_metadata(self, **fields: Any) -> None:
+        """Replace fields of the stored metadata that have no place of their own here; the caller commits."""
+        self._metadata = replace(self._metadata, **fields)
 
     def add(self, record: SessionRecord) -> None:
         self.sessions[record.id] = record

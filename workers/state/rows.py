@@ -8,15 +8,13 @@ from msgspec.structs import replace
 
 from termal.faults import fault
 from termal.model.message import Message
-from termal.model.stored import Metadata, OldQueueEntry, PromptKey, QueueEntry, StoredSession
+from termal.model.stored import OldQueueEntry, PromptKey, QueueEntry
 from termal.rules.overview import BadOverview, byte_of, kind_of, spliced
 from termal.store.connection import Cursorlike
 from workers.state.session_record import Queued, SessionRecord
 from workers.state.store_schema import METADATA_KEY, rebuilt_overview
 
 decode_message = msgspec.json.Decoder(Message).decode
-decode_session = msgspec.json.Decoder(StoredSession).decode
-decode_metadata = msgspec.json.Decoder(Metadata).decode
 decode_history = msgspec.json.Decoder(list[str]).decode
 _decode_entry = msgspec.json.Decoder(QueueEntry).decode
 _decode_old_entry = msgspec.json.Decoder(OldQueueEntry).decode

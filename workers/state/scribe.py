@@ -8,8 +8,7 @@ from termal.model.session import LiveActivity, ModelOption
 from termal.rules.size import MESSAGE_BYTES, OUTPUT_CHARACTERS, shortened
 from termal.wire.turns import (
     AnyTurnEvent,
-    ApprovalAsked,
-    ApprovalWithdrawn,
+    CommandsKnown,
     ExternalSession,
     FileChanged,
     ModelsKnown,
@@ -23,7 +22,7 @@ from termal.wire.turns import (
 )
 from workers.state.change import Book
 from workers.state.clock import now_text
-from workers.state.interactions import Interactions
+from workers.state.interactions import Interaction, Interactions
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
 
@@ -51,6 +50,8 @@ class Scribe:
             self._tool(record, turn, event)
         elif isinstance(event, ExternalSession | ModelsKnown):
             self._facts(record, event)
+        elif isinstance(event, CommandsKnown):
+            self._commands(record, event)
         else:
             turn.open_texts.clear()
             self._card(record, turn, event)
@@ -61,12 +62,10 @@ class Scribe:
             self._thinking(record, turn, event)
         elif isinstance(event, FileChanged):
             self._diff(record, turn, event)
-        elif isinstance(event, ApprovalAsked):
-            self._interactions.asked(record, turn, event)
-        elif isinstance(event, ApprovalWithdrawn):
-            self._interactions.withdrawn(record, turn, event)
         elif isinstance(event, Notice):
             self._notice(record, event)
+        elif isinstance(event, Interaction):
+            self._interactions.take(record, turn, event)
 
     # ----------------------------------------------------------------------- text
 
@@ -202,6 +201,17 @@ class Scribe:
         self._append(record, turn, key, message)
 
     # ----------------------------------------------------------------------- facts
+
+    def _commands(self, record: SessionRecord, event: CommandsKnown) -> None:
+        """What the agent knows is kept in memory alone; clients learn that there is something new to ask for."""
+        if event.commands in ([], record.native_commands):
+            return
+        record.native_commands = event.commands
+        revision = record.session.agent_commands_revision + 1
+        record.session = replace(record.session, agent_commands_revision=revision)
+        change = self._book.change()
+        change.summary(record)
+        change.commit()
 
     def _facts(self, record: SessionRecord, event: ExternalSession | ModelsKnown) -> None:
         session = record.session

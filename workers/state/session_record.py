@@ -64,6 +64,7 @@ class SessionRecord:
         "late_updates",
         "live",
         "messages",
+        "native_commands",
         "open_deltas",
         "peer_messages",
         "positions",
@@ -97,6 +98,7 @@ class SessionRecord:
         self.prompt_keys: list[PromptKey] = [] if stored.prompt_keys is UNSET else list(stored.prompt_keys)
         self.creation_key = None if stored.creation_key is UNSET else stored.creation_key
         self.live: LiveActivity | None = None
+        self.native_commands: list[tuple[str, str, str]] = []
         self.turn: Turn | None = None
         self.last_turn: StoredTurn | None = None if stored.last_turn is UNSET else stored.last_turn
         self.stamp = 0

@@ -1,6 +1,7 @@
 """Sessions as such: made once per key, told about to other workers, their shared facts."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import UNSET
@@ -23,11 +24,14 @@ from workers.state.readiness import Agents
 from workers.state.session_record import SessionRecord
 
 NAME_CHARS = 200
+Defaults = Callable[[str], tuple[str | None, dict[str, str]]]
+"""The model (None: the agent's own) and the settings that new sessions of an agent begin with."""
 
 
 class Sessions:
-    def __init__(self, book: Book, agents: Agents, default_workdir: str) -> None:
+    def __init__(self, book: Book, agents: Agents, default_workdir: str, defaults: Defaults) -> None:
         self._book = book
+        self._defaults = defaults
         self._agents = agents
         self._default_workdir = default_workdir
 
@@ -52,7 +56,8 @@ class Sessions:
         self._agents.check(body.agent)
         project = registry.project(body.project_id) if body.project_id is not None else None
         workdir = self._workdir(body.workdir, project)
-        fields = at_creation(body.agent, body.model, body.settings)
+        model, settings = self._defaults(body.agent)
+        fields = at_creation(body.agent, model if body.model is None else body.model, {**settings, **body.settings})
         name = (body.name or "").strip()
         if len(name) > NAME_CHARS:
             raise Bad(f"a name must have at most {NAME_CHARS} characters")

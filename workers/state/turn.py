@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Literal
 
+from termal.bus.client import Call
 from termal.bus.server import Request
-from termal.model.stored import TURN_ITEMS, StoredOption, StoredRequest, StoredTurn
+from termal.model.stored import TURN_ITEMS, QueueEntry, StoredOption, StoredRequest, StoredTurn
 from termal.wire.errors import TermalError
+from termal.wire.operations import TurnTaken
 from termal.wire.turns import TurnReport
 
 Taken = Callable[[TermalError | None], None]
@@ -32,12 +34,17 @@ class OpenRequest:
 
 class Turn:
     """``deferred``: reports that came while a stop was carried out. ``stop_wanted``: a stop waits for the start's end.
+    ``stop_lost``: answers the stop under way when the worker that carries it out has ended. ``start_call``: the request
+    that the worker take this turn.
+
+    ``entry``: what goes back to the front of the queue when the worker refuses this turn, None when nothing does.
 
     ``phase``: ``starting`` until the worker took it, ``held`` while a new state does not know yet who holds it,
     ``running``, ``stopping`` while a stop is carried out, ``ended`` until what follows an end is done."""
 
     __slots__ = (
         "deferred",
+        "entry",
         "id",
         "items",
         "last_event",
@@ -47,6 +54,8 @@ class Turn:
         "phase",
         "prompt_id",
         "requests",
+        "start_call",
+        "stop_lost",
         "stop_wanted",
         "worker",
     )
@@ -61,7 +70,10 @@ class Turn:
         self.requests: dict[str, OpenRequest] = {}
         self.open_texts: set[str] = set()
         self.stop_wanted = False
+        self.entry: QueueEntry | None = None
         self.deferred: list[tuple[Request, TurnReport]] = []
+        self.start_call: Call[TurnTaken] | None = None
+        self.stop_lost: Callable[[], None] | None = None
         self.on_taken: list[Taken] = []
         self.on_drained: list[Callable[[], None]] = []
 

@@ -17,14 +17,15 @@ from termal.rules.peer_prompt import worded
 from termal.rules.queue import drains, drains_after_loss
 from termal.rules.settings import modes_of, runtime_of
 from termal.rules.turn_end import Ending, Verdict, end_of_turn
-from termal.wire.errors import Busy, Conflict, Internal, NotFound, NotImplementedYet, TermalError
-from termal.wire.operations import TURN_START, WRITE_S, PromptImage, StartTurn, TurnTaken
+from termal.wire.errors import Busy, Conflict, Internal, NotFound, NotImplementedYet, OutcomeUnknown, TermalError
+from termal.wire.operations import TURN_START, TURN_STOP, WRITE_S, PromptImage, StartTurn, StopTurn, TurnTaken
 from termal.wire.turns import SessionSpec
 from workers.state.change import Book, Change
 from workers.state.clock import now_text
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
+from workers.state.wake_entries import put_back
 
 REPLY_S = 0.3
 """Kept of a request's deadline for the answer that a turn could not be started."""
@@ -53,11 +54,13 @@ class Turns:
         if record.turn is not None:
             self.retire(record, record.turn)
         turn = Turn(new_turn_id(), runtime_of(record.agent), prompt.id)
+        turn.entry = entry if entry.source == "mailbox" else None
         record.turn = turn
         record.status = "active"
         record.blocked = False
         record.live = LiveActivity(prompt=prompt.text)
         self._activate_codex(record)
+        fault("state.in_dispatch")
         change.summary(record)
         change.append(
             record,
@@ -82,7 +85,7 @@ class Turns:
         patient = deadline_s is not None and deadline_s - REPLY_S > now + START_S
         limit = deadline_s - REPLY_S if deadline_s is not None and patient else now + WRITE_S
         request = StartTurn(
-            spec=self._spec(record),
+            spec=self.spec(record),
             turn_id=turn.id,
             prompt=self._prompt(record, entry.pending_prompt),
             images=[
@@ -100,12 +103,14 @@ class Turns:
                 return
             self.took(turn)
 
-        self._runtimes.wanted(turn.worker).call(TURN_START, request, done, trace=turn.id, deadline_s=limit)
+        worker = self._runtimes.wanted(turn.worker)
+        turn.start_call = worker.call(TURN_START, request, done, trace=turn.id, deadline_s=limit)
 
     def took(self, turn: Turn) -> None:
         """A runtime worker holds ``turn``: by its word, or because it reports events of it."""
         if turn.phase in ("starting", "held"):
             turn.phase = "running"
+            turn.entry = None
             turn.taken(None)
 
     def end(self, record: SessionRecord, turn: Turn, ending: Ending, detail: str = "") -> None:
@@ -192,8 +197,14 @@ class Turns:
         detail = _NOT_THERE if isinstance(error, Busy) else error.message
         verdict = end_of_turn("refused", record.agent, detail)
         change = self._book.change()
+        if turn.entry is not None:
+            put_back(self._book.registry, record, turn.entry)
         self.close(change, record, verdict)
         record.turn = None
+        if isinstance(error, OutcomeUnknown):
+            # It may have been taken all the same: nobody waits for it, and the next turn must find the agent free.
+            withdrawn = StopTurn(record.id, turn.id)
+            self._runtimes.client(turn.worker).call(TURN_STOP, withdrawn, _ignore, trace=turn.id)
         problem = Internal(f"the agent could not be started: {detail}", reason="runtimeRefused")
         change.commit(after=lambda: turn.taken(problem))
 
@@ -215,7 +226,8 @@ class Turns:
             )
 
     @staticmethod
-    def _spec(record: SessionRecord) -> SessionSpec:
+    def spec(record: SessionRecord) -> SessionSpec:
+        """What a runtime worker needs to know of ``record`` now."""
         session = record.session
         external = session.external_session_id
         return SessionSpec(
@@ -236,3 +248,7 @@ class Turns:
         sender = self._book.registry.sessions.get(source.session_id)
         other = sender is not None and sender.session.project_id != record.session.project_id
         return worded(text, sender_id=source.session_id, sender_name=source.name, other_project=other)
+
+
+def _ignore(_: object, error: TermalError | None) -> None:
+    """The worker has stopped it, or has gone and the turn with it."""

@@ -1,0 +1,118 @@
+"""Rows of the interface description for what concerns agents: requests, settings, commands, projects, defaults."""
+
+from termal.gateway.agent_commands import ResolveBody
+from termal.gateway.bodies import DecisionBody
+from termal.gateway.interactions import AnswersBody, ElicitationBody, ResultBody
+from termal.gateway.openapi_doc import Doc
+from termal.gateway.preferences import PreferencesBody
+from termal.gateway.projects import ProjectBody
+from termal.gateway.session_settings import SettingsBody
+from termal.model.agent_command import AgentCommandsResponse, ResolvedCommand
+from termal.model.reply import CreateProjectResponse, StateResponse
+
+_SESSION = "/api/sessions/{session_id}"
+
+AGENT_DOCS: dict[tuple[str, str], Doc] = {
+    ("POST", f"{_SESSION}/approvals/{{message_id}}"): Doc(
+        operation="answerApproval",
+        tag="interactions",
+        summary="Answer an agent that asks for permission",
+        description="`pending`, `interrupted` and `canceled` are set by the daemon alone and answered with 400.",
+        body=DecisionBody,
+        reply=StateResponse,
+        refusals=(409,),
+        example={"decision": "accepted"},
+    ),
+    ("POST", f"{_SESSION}/user-input/{{message_id}}"): Doc(
+        operation="answerQuestions",
+        tag="interactions",
+        summary="Answer an agent's questions",
+        description="Exactly one text for each question; the transcript keeps no secret answer.",
+        body=AnswersBody,
+        reply=StateResponse,
+        refusals=(403, 409),
+        example={"answers": {"color": ["red"]}},
+    ),
+    ("POST", f"{_SESSION}/mcp-elicitation/{{message_id}}"): Doc(
+        operation="answerElicitation",
+        tag="interactions",
+        summary="Answer an MCP server that asks through its agent",
+        description="`content` is what a form is filled in with when it is accepted, checked against its schema.",
+        body=ElicitationBody,
+        reply=StateResponse,
+        refusals=(403, 409),
+        example={"action": "accept", "content": {"branch": "main"}},
+    ),
+    ("POST", f"{_SESSION}/codex/requests/{{message_id}}"): Doc(
+        operation="answerAppRequest",
+        tag="interactions",
+        summary="Answer a request of an agent's own protocol",
+        description="Any JSON of at most 64 KiB without spaces and 32 levels.",
+        body=ResultBody,
+        reply=StateResponse,
+        refusals=(403, 409),
+        example={"result": {"ok": True}},
+    ),
+    # ---------------------------------------- settings, projects, commands
+    ("POST", f"{_SESSION}/settings"): Doc(
+        operation="changeSettings",
+        tag="sessions",
+        summary="Change the settings of a session",
+        description="All of them or none; they count from the next turn. A setting of another agent is refused.",
+        body=SettingsBody,
+        reply=StateResponse,
+        refusals=(403, 409, 501),
+        example={"name": "Second"},
+    ),
+    ("POST", f"{_SESSION}/model-options/refresh"): Doc(
+        operation="refreshModels",
+        tag="sessions",
+        summary="Ask the agent which models it has",
+        description="At most 30 s. 400 when the agent has no list.",
+        reply=StateResponse,
+        refusals=(409, 501),
+    ),
+    ("GET", f"{_SESSION}/agent-commands"): Doc(
+        operation="listCommands",
+        tag="sessions",
+        summary="The commands that can be typed in a session",
+        reply=AgentCommandsResponse,
+        refusals=(501,),
+    ),
+    ("POST", f"{_SESSION}/agent-commands/{{name}}/resolve"): Doc(
+        operation="resolveCommand",
+        tag="sessions",
+        summary="The prompt that a command stands for",
+        description="It sends nothing.",
+        body=ResolveBody,
+        reply=ResolvedCommand,
+        refusals=(501,),
+        example={"arguments": "src"},
+    ),
+    ("POST", "/api/projects"): Doc(
+        operation="createProject",
+        tag="projects",
+        summary="Make a project",
+        description="The same root again is the same project.",
+        body=ProjectBody,
+        reply=CreateProjectResponse,
+        status=201,
+        refusals=(501,),
+        example={"rootPath": "/srv/project"},
+        gives={"project_id": "/projectId"},
+    ),
+    ("DELETE", "/api/projects/{project_id}"): Doc(
+        operation="deleteProject",
+        tag="projects",
+        summary="Delete a project; its sessions stay",
+        reply=StateResponse,
+    ),
+    ("POST", "/api/settings"): Doc(
+        operation="changePreferences",
+        tag="projects",
+        summary="Change the defaults of new sessions and the list of other daemons",
+        body=PreferencesBody,
+        reply=StateResponse,
+        example={"defaultClaudeEffort": "high"},
+    ),
+}
