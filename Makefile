@@ -9,7 +9,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	$$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-fast test-agents check fix bench lock clean
+.PHONY: help run install test test-fast test-api test-agents check fix bench lock clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1	/' | expand -t 20
@@ -19,11 +19,14 @@ run: install  ## Install into .venv, then run the demo.
 
 install: $(STAMP)  ## Install the project and all that its checks need into .venv.
 
-test: install  ## Run what CI runs: every test but those that need the real agents.
-	$(BIN)/python -m pytest -m "not agents"
+test: install  ## Run every test but those of test-api and those that need the real agents.
+	$(BIN)/python -m pytest -m "not agents and not api"
 
 test-fast: install  ## Run the tests without real daemons: under a minute.
 	$(BIN)/python -m pytest -n auto -m "not agents and not chaos and not system and not slow"
+
+test-api: install  ## Throw generated requests at a real daemon, by its own description; API_EXAMPLES=200 for more.
+	$(BIN)/python -m pytest tests/api
 
 test-agents: install  ## Install the real agents in pinned versions (several hundred megabytes) and test with them.
 	$(BIN)/python -m tests.agents.install

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.waiting import wait_until
 
-_CHECKED = ("/component/", "/system/", "/chaos/", "/agents/")
+_CHECKED = ("/component/", "/system/", "/chaos/", "/agents/", "/api/")
 
 # A busy machine is no failure: no limit on time. In CI the same examples each run, so that a change fails or passes.
 settings.register_profile(

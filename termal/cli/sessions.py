@@ -1,5 +1,6 @@
-"""``termal sessions``: list, create and show sessions."""
+"""``termal sessions``: list, create, show, change, export and import sessions."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 from termal.cli.console import BaseUrl, Home, Json, Session, command_app, fail, printable, say, say_json, table_console
 from termal.cli.daemon import connect
 from termal.cli.figures import as_count
+from termal.cli.ndjson import copy_lines, pieces_of, save_lines
 from termal.cli.tables import plain_table
 from termal.model import session as model
 
@@ -16,7 +18,7 @@ app = command_app()
 
 @app.callback()
 def _sessions() -> None:
-    """List, create and show sessions."""
+    """List, create, show, change, export and import sessions."""
 
 
 @app.command("list")
@@ -50,12 +52,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a session and print its id."""
-    settings = {}
-    for pair in setting or []:
-        key, found, value = pair.partition("=")
-        if not found or not key:
-            fail(f"--setting {pair!r}: write it as NAME=VALUE", 2)
-        settings[key] = value
+    settings = _settings(setting or [], "--setting ")
     folder = str((workdir or Path.cwd()).absolute())
     with connect(home, base_url) as http:
         made = http.create_session(agent=agent, name=name, workdir=folder, model=model, settings=settings)
@@ -90,6 +87,85 @@ def show(session: Session, home: Home = None, base_url: BaseUrl = None, as_json:
             say(f"{key:<15} {value}")
     for prompt in found.pending_prompts or []:
         say(f"{'queued':<15} {prompt.id}  {_one_line(prompt.text)}")
+
+
+@app.command("set")
+def set_settings(
+    session: Session,
+    pairs: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="name, model, or a setting of its agent.")
+    ],
+    *,
+    home: Home = None,
+    base_url: BaseUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Change the settings of a session from its next turn on: all that is given, or nothing."""
+    values: dict[str, str | bool] = {**_settings(pairs, "")}
+    name, model = values.pop("name", None), values.pop("model", None)
+    fast = values.get("codexFastMode")
+    if fast in ("true", "false"):
+        values["codexFastMode"] = fast == "true"
+    with connect(home, base_url) as http:
+        changed = http.change_settings(
+            session,
+            name=None if name is None else str(name),
+            model=None if model is None else str(model),
+            settings=values,
+        ).session(session)
+    if as_json:
+        say_json(changed)
+    else:
+        say(f"{session} changed")
+
+
+def _settings(pairs: list[str], option: str) -> dict[str, str]:
+    """``NAME=VALUE`` of each; ends the command for anything else."""
+    settings = {}
+    for pair in pairs:
+        key, found, value = pair.partition("=")
+        if not found or not key:
+            fail(f"{option}{pair!r}: write it as NAME=VALUE", 2)
+        settings[key] = value
+    return settings
+
+
+@app.command("export")
+def export_session(
+    session: Session,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to; '-' or nothing: standard output.")] = "-",
+    *,
+    home: Home = None,
+    base_url: BaseUrl = None,
+) -> None:
+    """Write a session with its whole transcript, as lines of JSON. A file appears when it is complete."""
+    with connect(home, base_url) as http, http.export_session(session) as chunks:
+        if file == "-":
+            copy_lines(chunks, sys.stdout.buffer)
+            sys.stdout.flush()
+        else:
+            save_lines(chunks, Path(file))
+
+
+@app.command("import")
+def import_session(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What an export has written; '-': standard input.")],
+    *,
+    home: Home = None,
+    base_url: BaseUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Make a new session of an exported one and print its id. All of it, or nothing."""
+    try:
+        source = sys.stdin.buffer if file == "-" else Path(file).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        fail(f"{file} cannot be read: {error.strerror}")
+    with source, connect(home, base_url) as http:
+        made = http.import_session(pieces_of(source))
+    if as_json:
+        say_json(made)
+    else:
+        say(made.session_id)
 
 
 def _print_table(sessions: list[model.Session]) -> None:

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -11,9 +11,10 @@ import httpx
 import msgspec
 
 from termal.client.errors import Unreachable, error_of
-from termal.client.replies import Changed, Health, History, State
+from termal.client.replies import Changed, Health, History, ProjectMade, State
 from termal.client.stream import Event, parse_events
 from termal.model.reply import CreateSessionResponse, SessionResponse
+from termal.model.search import SearchResponse
 from termal.model.status import DaemonStatus
 
 T = TypeVar("T")
@@ -113,8 +114,52 @@ class Http:
     def stop(self, session_id: str) -> Changed:
         return self._write(_path(session_id, "stop"), Changed)
 
+    def change_settings(
+        self,
+        session_id: str,
+        *,
+        name: str | None = None,
+        model: str | None = None,
+        settings: Mapping[str, str | bool] | None = None,
+    ) -> Changed:
+        """All of it or nothing; ``settings`` under their wire names."""
+        return self._write(_path(session_id, "settings"), Changed, {"name": name, "model": model, **(settings or {})})
+
+    def create_project(self, root_path: str, *, name: str | None = None) -> ProjectMade:
+        """The same root again answers with the project that is there."""
+        return self._write("/api/projects", ProjectMade, {"rootPath": root_path, "name": name})
+
+    def delete_project(self, project_id: str) -> State:
+        return self._call("DELETE", f"/api/projects/{quote(project_id, safe='')}", State, repeatable=False)
+
     def kill(self, session_id: str) -> State:
         return self._write(_path(session_id, "kill"), State)
+
+    def search(
+        self, query: str, *, session_id: str | None = None, limit: int = 20, cursor: str | None = None
+    ) -> SearchResponse:
+        """Messages with all words of ``query``, newest first; ``cursor`` is the ``next_cursor`` of the page before."""
+        given = {"q": query, "sessionId": session_id, "limit": limit, "cursor": cursor}
+        params = {key: value for key, value in given.items() if value is not None}
+        return self._call("GET", "/api/search", SearchResponse, params=params)
+
+    @contextmanager
+    def export_session(self, session_id: str) -> Iterator[Iterator[bytes]]:
+        """The bytes of an export as they come; whoever takes them checks that its last line is there."""
+        try:
+            with self._http.stream("GET", _path(session_id, "export")) as reply:
+                if reply.status_code != 200:
+                    reply.read()
+                    raise error_of(reply.status_code, reply.content)
+                yield reply.iter_bytes()
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def import_session(self, chunks: Iterable[bytes], *, key: str | None = None) -> CreateSessionResponse:
+        """A new session of the bytes of an export. They can be given once, so nothing is repeated here."""
+        headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key or str(uuid.uuid4())}
+        path = "/api/sessions/import"
+        return self._call("POST", path, CreateSessionResponse, repeatable=False, content=chunks, headers=headers)
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:

@@ -38,6 +38,13 @@ class State(Record, frozen=True):
     projects: list[dict[str, Any]] = []
 
 
+class ProjectMade(Record, frozen=True):
+    """``state`` is that after it; the project may have been there before."""
+
+    project_id: str
+    state: State
+
+
 class Changed(Record, frozen=True):
     """The reply of every action on a session: the state, in which that session alone has its newest messages."""
 

@@ -15,6 +15,7 @@ from termal.wire.turns import (
     FileChanged,
     McpServer,
     Notice,
+    QuestionAsked,
     SessionSpec,
     ToolEnded,
     ToolStarted,
@@ -24,7 +25,7 @@ from tests.agents.kit import Scene, require, shell
 from tests.agents.recorder import Recorder
 from tests.agents.scenario import option, prompt, sent
 from tests.support.scripted_requests import Json
-from workers.runtime.adapter import Adapter, AgentFailed
+from workers.runtime.adapter import Adapter, AgentFailed, TakesAnswers
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(120)]
 
@@ -251,16 +252,24 @@ def test_an_image_reaches_the_model(scene: Scene) -> None:
     asyncio.run(scenario())
 
 
-def test_a_question_form_is_refused_with_advice(scene: Scene) -> None:
+def test_a_question_is_answered_by_a_person(scene: Scene) -> None:
     question = {"question": "Which?", "header": "Pick", "multiSelect": False, "options": _options()}
     ask: Json = {"tool": "AskUserQuestion", "args": {"questions": [question]}}
     scene.model.play([{"match": "ask$", "turns": [[ask], [{"text": "then I choose"}]]}])
 
     async def scenario() -> None:
-        async with Claude(scene, scene.spec("Claude")) as adapter:
-            turn = await completed(adapter, "ask")
+        async with Claude(scene, with_mode(scene, "auto-approve")) as adapter:
+            turn = await prompt(adapter, "ask")
+            await turn.until(lambda: turn.of(QuestionAsked), "a question")
+            (asked,) = turn.of(QuestionAsked)
+            (shown,) = asked.questions
+            assert (shown.header, shown.question) == ("Pick", "Which?")
+            label = shown.options[-1].label
+            assert isinstance(adapter, TakesAnswers)
+            await adapter.answer_with(asked.request, "", json.dumps({shown.id: [label]}).encode())
+            assert (await turn.end()).outcome == "completed"
             assert not turn.of(ApprovalAsked)
-            assert "cannot answer questions" in sent(scene)
+            assert f'\\"Which?\\"=\\"{label}\\"' in sent(scene), sent(scene)[-2000:]
 
     asyncio.run(scenario())
 

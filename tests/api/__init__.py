@@ -1,0 +1,1 @@
+"""The described interface against the daemon."""
