@@ -20,7 +20,7 @@ run: install  ## Install into .venv, then run the demo.
 install: $(STAMP)  ## Install the project and all that its checks need into .venv.
 
 test: install  ## Run every test but those of test-api and those that need the real agents.
-	$(BIN)/python -m pytest -m "not agents and not api"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not agents and not api"
 
 test-fast: install  ## Run the tests without real daemons: under a minute.
 	$(BIN)/python -m pytest -n auto -m "not agents and not chaos and not system and not slow"
@@ -30,7 +30,7 @@ test-api: install  ## Throw generated requests at a real daemon, by its own desc
 
 test-agents: install  ## Install the real agents in pinned versions (several hundred megabytes) and test with them.
 	$(BIN)/python -m tests.agents.install
-	TERMAL_AGENTS_REQUIRED=1 $(BIN)/python -m pytest -m agents
+	TERMAL_AGENTS_REQUIRED=1 $(BIN)/python -m pytest -n 2 -m agents
 
 check: install  ## Check format, lint, types and import rules; edits nothing.
 	$(BIN)/ruff format --check .

@@ -153,7 +153,7 @@ def test_a_file_that_took_the_place_of_the_database_is_not_written_over(daemon: 
         wait_until(saved.exists, "what was there to be saved", LIMIT_S)
         wait_until(lambda: health(daemon) == "down", "the daemon to be down", LIMIT_S)
         assert daemon.home.termal_db.read_bytes() == b"somebody's own file" * 500
-        assert "termal.sqlite" in json.dumps(daemon.report())
+        wait_until(lambda: "termal.sqlite" in json.dumps(daemon.report()), "the reason in the report", LIMIT_S)
         check_saved(saved, who)
 
 
