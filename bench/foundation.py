@@ -179,6 +179,20 @@ def event_latency_ms(daemon: Daemon, session: str) -> list[float]:
     return latencies
 
 
+def open_streams_ms(daemon: Daemon, count: int = 200) -> float:
+    """Milliseconds from the first connection until every one of ``count`` event streams has its headers."""
+    began = time.perf_counter()
+    connections = [Connection(daemon.url) for _ in range(count)]
+    for connection in connections:
+        connection.send("GET", "/api/events")
+    for connection in connections:
+        connection.headers()
+    elapsed = (time.perf_counter() - began) * 1e3
+    for connection in connections:
+        connection.close()
+    return elapsed
+
+
 def memory_mib(daemon: Daemon) -> list[tuple[str, float]]:
     processes = [psutil.Process(daemon.pid), *psutil.Process(daemon.pid).children(recursive=True)]
     return [(" ".join(one.cmdline()[1:4])[:40], one.memory_full_info().uss / (1 << 20)) for one in processes]
@@ -239,6 +253,8 @@ def main() -> bool:
             "3.5 x floor",
             median(ratios) <= 3.5,
         )
+        opened = median([open_streams_ms(daemon) for _ in range(ROUNDS)])
+        good &= row("opening 200 event streams", f"{opened:.0f} ms", "100 ms", opened < 100)
         latencies = event_latency_ms(daemon, session)
         worst = percentile(latencies, 0.99)
         good &= row(

@@ -44,6 +44,12 @@ class Connection:
         body, self._rest = self._rest[:length], self._rest[length:]
         return int(lines[0].split()[1]), body
 
+    def headers(self) -> bytes:
+        """The head of a reply whose body never ends."""
+        while b"\r\n\r\n" not in self._rest:
+            self._more()
+        return self._rest.split(b"\r\n\r\n", 1)[0]
+
     def _more(self) -> None:
         data = self._socket.recv(1 << 16)
         if not data:
