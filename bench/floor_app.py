@@ -11,7 +11,7 @@ import msgspec
 from termal.bus.aio import AioLoop
 from termal.bus.ask import ask
 from termal.bus.client import Client
-from termal.wire.operations import PROMPT_SEND, SendPrompt
+from termal.wire.session_operations import PROMPT_SEND, SendPrompt
 
 
 class Body(msgspec.Struct):

@@ -10,7 +10,7 @@ import falcon.asgi
 from termal.bus.aio import AioLoop
 from termal.bus.ask import ask
 from termal.bus.client import Client
-from termal.wire.operations import SESSION_HISTORY, SESSION_OVERVIEW, ReadHistory, ReadOverview
+from termal.wire.session_operations import SESSION_HISTORY, SESSION_OVERVIEW, ReadHistory, ReadOverview
 
 
 class Life:

@@ -9,7 +9,7 @@ from termal.bus.server import Request, Server
 from termal.log import Log
 from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
-from termal.wire.operations import ReadHistory, ReadOverview
+from termal.wire.session_operations import ReadHistory, ReadOverview
 from termal.wire.turns import JsonReply
 
 PAGE = 64

@@ -8,7 +8,7 @@ from termal.bus.loop import PollLoop
 from termal.bus.server import Request, Server
 from termal.log import Log
 from termal.store.writer import Writer
-from termal.wire.operations import SendPrompt
+from termal.wire.session_operations import SendPrompt
 from termal.wire.turns import JsonReply
 
 

@@ -19,7 +19,8 @@ from bench.floor import Floor
 from bench.http1 import Connection
 from termal.bus.client import Client
 from termal.bus.loop import PollLoop
-from termal.wire.operations import COORDINATION_FACTS, STATE_FACTS
+from termal.wire.coordination_operations import COORDINATION_FACTS
+from termal.wire.session_operations import STATE_FACTS
 from termal.wire.turns import Anything
 from tests.support.daemon import Daemon
 

@@ -17,7 +17,7 @@ from bench.floor import Floor
 from bench.http1 import Connection
 from termal.bus.client import Client
 from termal.bus.loop import PollLoop
-from termal.wire.operations import SESSION_OVERVIEW, ReadOverview
+from termal.wire.session_operations import SESSION_OVERVIEW, ReadOverview
 from tests.support.daemon import Daemon
 from tests.support.stored import StoredSessions, of_kinds, plain
 

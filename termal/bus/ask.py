@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from termal.bus.client import Client
 from termal.wire.errors import TermalError
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from termal.bus.loop import Loop, Timer
 from termal.wire.errors import TermalError
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 
 ReplyT = TypeVar("ReplyT")
 

@@ -29,7 +29,7 @@ from termal.wire.envelope import (
     unpack_answers,
 )
 from termal.wire.errors import Busy, ErrorBody, Internal, InvalidRequest, OutcomeUnknown, TermalError, error_from
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 
 __all__ = ["GRACE_S", "Call", "Client", "Done"]
 

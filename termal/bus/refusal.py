@@ -3,7 +3,7 @@
 from typing import Any
 
 from termal.wire.errors import Busy, OutcomeUnknown, TermalError
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 
 
 def not_started(op: Operation[Any, Any], why: str = "the deadline passed before it started") -> Busy:

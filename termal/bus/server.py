@@ -13,7 +13,8 @@ from termal.bus.sockets import DRAIN, HIGH_WATER_REQUESTS, RoleLock, configure, 
 from termal.wire.codec import UNENCODABLE, decode, encode
 from termal.wire.envelope import FAILED, OK, Answer, Envelope, MalformedFrame, messages, pack_answer, unpack_requests
 from termal.wire.errors import Internal, InvalidRequest, TermalError
-from termal.wire.operations import OPERATIONS, Operation
+from termal.wire.operation import Operation
+from termal.wire.operations import OPERATIONS
 
 __all__ = ["Handler", "Journal", "Recorder", "Request", "Server", "not_started"]
 

@@ -8,7 +8,8 @@ from termal.gateway.bodies import Body, read_body
 from termal.gateway.context import Gateway
 from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
-from termal.wire.operations import COMMAND_RESOLVE, COMMANDS_LIST, OneSession, ResolveCommand
+from termal.wire.session_operations import OneSession
+from termal.wire.settings_operations import COMMAND_RESOLVE, COMMANDS_LIST, ResolveCommand
 
 
 class ResolveBody(Body, frozen=True):

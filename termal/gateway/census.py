@@ -26,16 +26,12 @@ from termal.model.status import (
     SessionCounts,
 )
 from termal.procs.meter import Meter, TreeUsage, Usage
+from termal.wire.coordination_operations import COORDINATION_FACTS, WAKE_FACTS
 from termal.wire.errors import TermalError
 from termal.wire.facts import CoordinationFacts, OperationCount, StateFacts, WorkerFacts
-from termal.wire.operations import (
-    AGENT_TREES,
-    COORDINATION_FACTS,
-    STATE_FACTS,
-    WAKE_FACTS,
-    AgentTrees,
-    Operation,
-)
+from termal.wire.operation import Operation
+from termal.wire.runtime_operations import AGENT_TREES, AgentTrees
+from termal.wire.session_operations import STATE_FACTS
 from termal.wire.turns import AgentTree, Anything
 
 FACTS_S = 1.0

@@ -15,7 +15,7 @@ from termal.home import Home
 from termal.log import Log
 from termal.wire.errors import TermalError, Unprocessable
 from termal.wire.launch import Launch
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 from termal.worker.stats import Stats
 
 RequestT = TypeVar("RequestT")

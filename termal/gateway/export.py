@@ -14,7 +14,7 @@ from termal.gateway.route import visit_of
 from termal.model.search import ExportFooter
 from termal.wire.codec import encode_json
 from termal.wire.errors import TooMany
-from termal.wire.operations import EXPORT_READ, ExportPage, ReadExport
+from termal.wire.transcript_operations import EXPORT_READ, ExportPage, ReadExport
 
 UNDER_WAY = 2
 Ended = Callable[[], None]

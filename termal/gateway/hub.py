@@ -16,7 +16,7 @@ from termal.wire.codec import decode, encode_json
 from termal.wire.envelope import Event
 from termal.wire.errors import Busy, TermalError, TooMany
 from termal.wire.events import Published
-from termal.wire.operations import STATE_SNAPSHOT, Snapshot
+from termal.wire.session_operations import STATE_SNAPSHOT, Snapshot
 from termal.wire.turns import Anything
 
 RETRY_S = 0.25

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from termal.gateway.bodies import ImageBody
 from termal.wire.errors import InvalidRequest
-from termal.wire.operations import PromptImage
+from termal.wire.session_operations import PromptImage
 
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 IMAGE_BYTES = 10 << 20

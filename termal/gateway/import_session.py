@@ -15,7 +15,7 @@ from termal.gateway.reply import send_json
 from termal.gateway.route import key_of, trace_of
 from termal.model.search import EXPORT_FORMAT, EXPORT_VERSION, ExportFooter
 from termal.wire.errors import Busy, Conflict, InvalidRequest, TermalError, Unprocessable
-from termal.wire.operations import (
+from termal.wire.transcript_operations import (
     IMPORT_ABORT,
     IMPORT_BEGIN,
     IMPORT_FINISH,

@@ -8,7 +8,7 @@ from termal.gateway.bodies import Body, read_body
 from termal.gateway.sessions import _Resource
 from termal.wire.codec import encode_json
 from termal.wire.errors import InvalidRequest, Unprocessable
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     APP_REQUEST_ANSWER,
     ELICITATION_ANSWER,
     QUESTIONS_ANSWER,

@@ -9,7 +9,7 @@ from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
 from termal.model.ids import new_marker_id
 from termal.model.marker import MarkerKind
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     MARKER_CREATE,
     MARKER_DELETE,
     MARKER_LIST,

@@ -7,7 +7,7 @@ from termal.gateway.query import Query
 from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
 from termal.rules.overview_buckets import BUCKETS, MOST_BUCKETS
-from termal.wire.operations import SESSION_OVERVIEW, ReadOverview
+from termal.wire.session_operations import SESSION_OVERVIEW, ReadOverview
 
 
 class Overview:

@@ -12,7 +12,7 @@ from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
 from termal.model.session import ApprovalPolicy, ClaudeApprovalMode, ClaudeEffort, ReasoningEffort, SandboxMode
 from termal.model.stored import Remote
-from termal.wire.operations import PREFERENCES_CHANGE, ChangePreferences
+from termal.wire.settings_operations import PREFERENCES_CHANGE, ChangePreferences
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """What can travel to another worker; the rules there say which numbers are ports."""

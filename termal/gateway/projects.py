@@ -7,7 +7,7 @@ from termal.gateway.context import Gateway
 from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
 from termal.model.stored import LOCAL_REMOTE
-from termal.wire.operations import PROJECT_CREATE, PROJECT_DELETE, CreateProject, OneProject
+from termal.wire.settings_operations import PROJECT_CREATE, PROJECT_DELETE, CreateProject, OneProject
 
 
 class ProjectBody(Body, frozen=True):

@@ -6,7 +6,7 @@ from termal.gateway.context import Gateway
 from termal.gateway.query import Query
 from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
-from termal.wire import operations as ops
+from termal.wire import transcript_operations as ops
 
 LIMIT = 64
 HITS = 20

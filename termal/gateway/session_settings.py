@@ -15,7 +15,8 @@ from termal.model.session import (
     ReasoningEffort,
     SandboxMode,
 )
-from termal.wire.operations import MODELS_REFRESH, SETTINGS_CHANGE, ChangeSettings, OneSession
+from termal.wire.session_operations import OneSession
+from termal.wire.settings_operations import MODELS_REFRESH, SETTINGS_CHANGE, ChangeSettings
 
 
 class SettingsBody(Body, frozen=True):

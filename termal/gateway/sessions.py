@@ -10,7 +10,8 @@ from termal.gateway.images import decode_images
 from termal.gateway.query import Query
 from termal.gateway.reply import send_json
 from termal.gateway.route import key_of, trace_of
-from termal.wire.operations import (
+from termal.wire.operation import Operation
+from termal.wire.session_operations import (
     APPROVAL_ANSWER,
     PROMPT_CANCEL,
     PROMPT_SEND,
@@ -23,7 +24,6 @@ from termal.wire.operations import (
     CancelPrompt,
     CreateSession,
     OneSession,
-    Operation,
     ReadHistory,
     ReadSession,
     SendPrompt,

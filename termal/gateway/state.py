@@ -5,7 +5,7 @@ from falcon.asgi import Request, Response
 from termal.gateway.context import Gateway
 from termal.gateway.reply import send_json
 from termal.gateway.route import trace_of
-from termal.wire.operations import STATE_SNAPSHOT
+from termal.wire.session_operations import STATE_SNAPSHOT
 from termal.wire.turns import Anything
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from termal.wire.operations import PromptImage
+from termal.wire.session_operations import PromptImage
 from termal.wire.turns import (
     ApprovalAsked,
     FileChanged,

@@ -13,7 +13,7 @@ from hypothesis.stateful import initialize, precondition, rule, run_state_machin
 
 from termal.wire.control import Peers
 from termal.wire.errors import Conflict, Internal, NotFound
-from termal.wire.operations import PROMPT_SEND, SESSION_CREATE, CreateSession
+from termal.wire.session_operations import PROMPT_SEND, SESSION_CREATE, CreateSession
 from termal.wire.turns import TextDelta
 from tests.support.agent_steps import AgentSteps
 from tests.support.driven_state import PICKS, RUNTIME, WORDS

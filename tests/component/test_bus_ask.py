@@ -10,7 +10,8 @@ from termal.bus.aio import AioLoop
 from termal.bus.ask import ask
 from termal.bus.client import Client
 from termal.wire.errors import Busy, Conflict, InvalidRequest
-from termal.wire.operations import SESSION_CREATE, SESSION_KILL, TURN_HELD, CreateSession, OneSession
+from termal.wire.runtime_operations import TURN_HELD
+from termal.wire.session_operations import SESSION_CREATE, SESSION_KILL, CreateSession, OneSession
 from termal.wire.turns import Anything, JsonReply
 from tests.support.bus import BusThread, soon
 

@@ -11,6 +11,7 @@ import zmq
 
 from termal.bus.client import Client
 from termal.bus.server import Request, Server
+from termal.wire.coordination_operations import COORDINATION_PING
 from termal.wire.envelope import MAX_BODY_BYTES
 from termal.wire.errors import (
     Busy,
@@ -22,12 +23,11 @@ from termal.wire.errors import (
     OutcomeUnknown,
     TermalError,
 )
-from termal.wire.operations import (
-    COORDINATION_PING,
+from termal.wire.runtime_operations import TURN_HELD
+from termal.wire.session_operations import (
     SESSION_CREATE,
     SESSION_KILL,
     SESSION_READ,
-    TURN_HELD,
     CreateSession,
     OneSession,
     ReadSession,

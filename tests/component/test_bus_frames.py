@@ -11,6 +11,7 @@ import zmq
 from termal.bus.server import Request
 from termal.bus.sockets import endpoint
 from termal.wire.codec import encode
+from termal.wire.coordination_operations import COORDINATION_PING
 from termal.wire.envelope import (
     MAX_MESSAGE_BYTES,
     OK,
@@ -23,7 +24,7 @@ from termal.wire.envelope import (
     unpack_answers,
     unpack_requests,
 )
-from termal.wire.operations import COORDINATION_PING, PROMPT_SEND, SESSION_CREATE, CreateSession, SendPrompt
+from termal.wire.session_operations import PROMPT_SEND, SESSION_CREATE, CreateSession, SendPrompt
 from termal.wire.turns import Anything, JsonReply
 from tests.component.conftest import MakeBus
 from tests.support.bus import BusThread, soon

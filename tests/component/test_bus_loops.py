@@ -15,7 +15,8 @@ from termal.bus.aio import AioLoop
 from termal.bus.client import Client
 from termal.bus.loop import PollLoop, fault_logger
 from termal.bus.server import Server
-from termal.wire.operations import SESSION_KILL, TURN_HELD, OneSession
+from termal.wire.runtime_operations import TURN_HELD
+from termal.wire.session_operations import SESSION_KILL, OneSession
 from termal.wire.turns import Anything
 from tests.component.conftest import MakeBus
 from tests.support.bus import BusThread, Lines

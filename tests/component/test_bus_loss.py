@@ -11,14 +11,14 @@ import zmq
 from termal.bus.client import Client
 from termal.bus.sockets import HIGH_WATER_REQUESTS, endpoint
 from termal.wire.codec import encode
+from termal.wire.coordination_operations import COORDINATION_PING
 from termal.wire.envelope import FAILED, MAX_MESSAGE_BYTES, Answer, pack_answers, unpack_requests
 from termal.wire.errors import Busy, OutcomeUnknown, TermalError
-from termal.wire.operations import (
-    COORDINATION_PING,
+from termal.wire.runtime_operations import TURN_HELD
+from termal.wire.session_operations import (
     SESSION_CREATE,
     SESSION_KILL,
     SESSION_READ,
-    TURN_HELD,
     CreateSession,
     OneSession,
     ReadSession,

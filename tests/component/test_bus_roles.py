@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from termal.bus.sockets import RoleLock, RoleTaken
-from termal.wire.operations import COORDINATION_PING
+from termal.wire.coordination_operations import COORDINATION_PING
 from termal.wire.turns import Anything
 from tests.component.conftest import MakeBus, Spawn
 from tests.support.bus import BusThread

@@ -14,15 +14,9 @@ import pytest
 from termal.bus.server import Request
 from termal.home import find_home, prepare
 from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_REFUSED, EXIT_USAGE, Beat, BootDone, Ready, Refused, Reload
+from termal.wire.coordination_operations import COORDINATION_FACTS, COORDINATION_PING
 from termal.wire.errors import Busy, InvalidRequest
-from termal.wire.operations import (
-    COORDINATION_FACTS,
-    COORDINATION_PING,
-    COORDINATION_READY,
-    PROMPT_SEND,
-    CoordinationReady,
-    SendPrompt,
-)
+from termal.wire.session_operations import COORDINATION_READY, PROMPT_SEND, CoordinationReady, SendPrompt
 from termal.wire.turns import Anything
 from tests.support.bus_peer import call, serving
 from tests.support.control_peer import ControlPeer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from termal.wire.operations import AnswerAppRequest, AnswerElicitation, AnswerQuestions
+from termal.wire.session_operations import AnswerAppRequest, AnswerElicitation, AnswerQuestions
 from tests.component.gateway_app import App, serve
 
 SESSION = "/api/sessions/s"

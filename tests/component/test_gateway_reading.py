@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from termal.wire.operations import CreateMarker, OneMarker, OneSession, ReadOverview, UpdateMarker
+from termal.wire.session_operations import CreateMarker, OneMarker, OneSession, ReadOverview, UpdateMarker
 from tests.component.gateway_app import App, serve
 
 SESSION = "/api/sessions/s"

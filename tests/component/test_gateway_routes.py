@@ -9,7 +9,7 @@ import pytest
 
 from termal.gateway.images import IMAGE_BYTES
 from termal.wire.errors import Busy, Conflict, NotFound, OutcomeUnknown
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     AnswerApproval,
     CancelPrompt,
     CreateSession,

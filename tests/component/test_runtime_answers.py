@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from termal.wire.errors import Conflict
-from termal.wire.operations import INTERACTION_ANSWER, AnswerInteraction
+from termal.wire.runtime_operations import INTERACTION_ANSWER, AnswerInteraction
 from termal.wire.turns import TurnEnded
 from tests.support.acp_peer import RuntimePeer
 from tests.support.bus_peer import call

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from termal.wire.errors import Internal
-from termal.wire.operations import MODELS_LIST, ListModels, ModelList
+from termal.wire.runtime_operations import MODELS_LIST, ListModels, ModelList
 from termal.wire.turns import ExternalSession, ModelsKnown, SessionSpec, TurnEnded
 from tests.support.acp_peer import RuntimePeer
 from tests.support.bus_peer import call

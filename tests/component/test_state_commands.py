@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from termal.wire.errors import InvalidRequest, NotFound
-from termal.wire.operations import COMMAND_RESOLVE, COMMANDS_LIST, PROJECT_CREATE, CreateProject, OneSession
-from termal.wire.operations import ResolveCommand as Resolve
+from termal.wire.session_operations import OneSession
+from termal.wire.settings_operations import COMMAND_RESOLVE, COMMANDS_LIST, PROJECT_CREATE, CreateProject
+from termal.wire.settings_operations import ResolveCommand as Resolve
 from termal.wire.turns import CommandsKnown
 from tests.support.state_worker import Json, StateWorker
 from workers.state.command_files import FILE_BYTES, all_commands, one_command

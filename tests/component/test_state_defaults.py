@@ -8,7 +8,7 @@ import pytest
 
 from termal.bus.server import Request
 from termal.config import Config
-from termal.wire.operations import CreateSession
+from termal.wire.session_operations import CreateSession
 from termal.wire.turns import JsonReply
 from tests.support.state_memory import Memory
 from workers.state.preferences import Preferences

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from termal.wire.errors import Conflict, InvalidRequest, NotFound, TermalError, TooMany, Unprocessable
-from termal.wire.operations import (
+from termal.wire.transcript_operations import (
     EXPORT_READ,
     IMPORT_ABORT,
     IMPORT_FINISH,

@@ -8,7 +8,7 @@ import pytest
 
 from termal.wire.control import EXIT_INTERNAL
 from termal.wire.errors import Internal, OutcomeUnknown
-from termal.wire.operations import PROMPT_SEND, SESSION_READ, ReadSession
+from termal.wire.session_operations import PROMPT_SEND, SESSION_READ, ReadSession
 from termal.wire.turns import TextDelta, ToolStarted, TurnEnded
 from tests.support.state_worker import StateWorker, texts
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from termal.wire.errors import Conflict, Forbidden, Internal, InvalidRequest, NotFound
-from termal.wire.operations import QUESTIONS_ANSWER, AnswerQuestions
+from termal.wire.session_operations import QUESTIONS_ANSWER, AnswerQuestions
 from termal.wire.turns import InteractionWithdrawn
 from tests.support.asking import (
     FORM,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from termal.wire.errors import TermalError
-from termal.wire.operations import PROMPT_SEND
+from termal.wire.session_operations import PROMPT_SEND
 from termal.wire.turns import TextDelta, TurnEnded
 from tests.support.fake_runtime import FakeRuntime, FakeTurn
 from tests.support.state_worker import StateWorker, texts

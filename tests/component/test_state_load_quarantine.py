@@ -5,7 +5,7 @@ import json
 import pytest
 
 from termal.wire.errors import Conflict, NotFound
-from termal.wire.operations import STATE_FACTS
+from termal.wire.session_operations import STATE_FACTS
 from termal.wire.turns import Anything
 from tests.support.older_store import Dump, Json, OlderStore, dump, message, session, transcript
 from tests.support.state_worker import StateWorker

@@ -8,7 +8,7 @@ import pytest
 
 from termal.log import Log
 from termal.wire.errors import Conflict, InvalidRequest, NotFound
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     MARKER_CREATE,
     MARKER_DELETE,
     MARKER_LIST,

@@ -9,7 +9,7 @@ from termal.log import Log
 from termal.model.message import Message
 from termal.rules.overview import byte_of
 from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound
-from termal.wire.operations import SESSION_OVERVIEW, CreateMarker, ReadOverview
+from termal.wire.session_operations import SESSION_OVERVIEW, CreateMarker, ReadOverview
 from termal.wire.turns import ToolEnded, ToolStarted
 from tests.support.state_memory import Asked, Memory
 from tests.support.state_worker import Json, StateWorker

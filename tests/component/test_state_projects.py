@@ -11,17 +11,15 @@ import pytest
 from termal.bus.server import Request
 from termal.model.stored import Remote
 from termal.wire.control import Ready
+from termal.wire.coordination_operations import DeleteScope
 from termal.wire.errors import Busy, InvalidRequest, NotFound, NotImplementedYet
-from termal.wire.operations import (
+from termal.wire.session_operations import SESSION_ELIGIBILITY, STATE_FACTS, AskEligibility
+from termal.wire.settings_operations import (
     PREFERENCES_CHANGE,
     PROJECT_CREATE,
     PROJECT_DELETE,
-    SESSION_ELIGIBILITY,
-    STATE_FACTS,
-    AskEligibility,
     ChangePreferences,
     CreateProject,
-    DeleteScope,
     OneProject,
 )
 from termal.wire.turns import Anything

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from termal.wire.errors import Conflict, Internal, NotFound, OutcomeUnknown, TermalError
-from termal.wire.operations import PROMPT_SEND, SESSION_KILL, SESSION_STOP, OneSession
+from termal.wire.session_operations import PROMPT_SEND, SESSION_KILL, SESSION_STOP, OneSession
 from termal.wire.turns import AgentTree, TextDelta
 from tests.support.fake_runtime import FakeRuntime, FakeTurn
 from tests.support.state_worker import StateWorker, texts

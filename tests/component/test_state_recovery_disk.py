@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from termal.model.message import Text
-from termal.wire.operations import PROMPT_SEND, SESSION_CREATE, CreateSession
+from termal.wire.session_operations import PROMPT_SEND, SESSION_CREATE, CreateSession
 from termal.wire.turns import TextDelta
 from tests.support.state_memory import Memory
 from tests.support.state_worker import StateWorker, texts

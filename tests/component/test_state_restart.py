@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from termal.wire.errors import Busy, Conflict, OutcomeUnknown
-from termal.wire.operations import PROMPT_SEND, SESSION_CREATE, SESSION_READ, CreateSession, ReadSession
+from termal.wire.session_operations import PROMPT_SEND, SESSION_CREATE, SESSION_READ, CreateSession, ReadSession
 from termal.wire.turns import ApprovalAsked, PermissionOption, TextDelta, ToolEnded, ToolStarted, TurnEnded
 from tests.support.fake_runtime import FakeRuntime, FakeTurn
 from tests.support.state_worker import StateWorker, texts

@@ -9,7 +9,7 @@ import pytest
 
 from termal.log import Log
 from termal.wire.errors import Busy, InvalidRequest, NotFound, TooMany
-from termal.wire.operations import SEARCH, Search
+from termal.wire.transcript_operations import SEARCH, Search
 from termal.wire.turns import JsonReply, TextDelta, TextDone, ToolEnded, ToolStarted
 from tests.support.state_memory import Memory
 from tests.support.state_worker import Json, StateWorker, text_message

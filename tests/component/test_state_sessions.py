@@ -7,7 +7,7 @@ import pytest
 
 from termal.wire.control import Beat
 from termal.wire.errors import InvalidRequest, NotFound
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     SESSION_CREATE,
     SESSION_ELIGIBILITY,
     SESSION_READ,

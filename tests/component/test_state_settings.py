@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from termal.wire.errors import Conflict, Forbidden, Internal, InvalidRequest, NotFound, TermalError
-from termal.wire.operations import (
+from termal.wire.runtime_operations import ModelList
+from termal.wire.session_operations import OneSession
+from termal.wire.settings_operations import (
     MODELS_REFRESH,
     PREFERENCES_CHANGE,
     SETTINGS_CHANGE,
     ChangePreferences,
     ChangeSettings,
-    ModelList,
-    OneSession,
 )
 from tests.support.state_worker import Json, StateWorker, find
 from tests.support.waiting import wait_until

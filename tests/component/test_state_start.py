@@ -9,7 +9,7 @@ import pytest
 
 from termal.wire.control import EXIT_REFUSED, BootDone, Ready, Refused
 from termal.wire.errors import Busy, NotFound, TermalError
-from termal.wire.operations import SESSION_CREATE, SESSION_READ, STATE_FACTS, CreateSession, ReadSession
+from termal.wire.session_operations import SESSION_CREATE, SESSION_READ, STATE_FACTS, CreateSession, ReadSession
 from termal.wire.turns import Anything
 from tests.support.control_peer import ControlPeer
 from tests.support.state_worker import MODULE, StateWorker, text_message

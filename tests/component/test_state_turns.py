@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from termal.wire.errors import Conflict, Internal, InvalidRequest
-from termal.wire.operations import PROMPT_SEND, SESSION_STOP, OneSession, SendPrompt
+from termal.wire.session_operations import PROMPT_SEND, SESSION_STOP, OneSession, SendPrompt
 from termal.wire.turns import (
     ApprovalAsked,
     ExternalSession,

@@ -3,7 +3,7 @@
 import pytest
 
 from termal.wire.errors import Internal
-from termal.wire.operations import (
+from termal.wire.queue_operations import (
     QUEUE_MATERIALIZE,
     QUEUE_OFFER,
     QUEUE_RETRACT,

@@ -6,9 +6,10 @@ import pytest
 
 from termal.bus.server import Handler, Request
 from termal.wire.control import EXIT_OK, Beat, BootDone, Ready
+from termal.wire.coordination_operations import COORDINATION_PING, WAKE_FACTS, WAKE_PING
 from termal.wire.errors import InvalidRequest
 from termal.wire.launch import StartKind
-from termal.wire.operations import COORDINATION_PING, STATE_FACTS, WAKE_FACTS, WAKE_PING
+from termal.wire.session_operations import STATE_FACTS
 from termal.wire.turns import Anything
 from tests.support.bus_peer import call, serving
 from tests.support.control_peer import ControlPeer

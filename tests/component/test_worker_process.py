@@ -18,7 +18,8 @@ from termal.wire.control import (
     Stop,
 )
 from termal.wire.errors import Busy, OutcomeUnknown, TermalError
-from termal.wire.operations import SESSION_KILL, SESSION_STOP, OneSession, Operation
+from termal.wire.operation import Operation
+from termal.wire.session_operations import SESSION_KILL, SESSION_STOP, OneSession
 from termal.wire.turns import JsonReply
 from tests.support.bus_peer import call
 from tests.support.control_peer import ControlPeer

@@ -9,7 +9,7 @@ from termal.bus.loop import PollLoop
 from termal.bus.server import Request, Server
 from termal.log import Log
 from termal.wire.control import Ready
-from termal.wire.operations import (
+from termal.wire.runtime_operations import (
     AGENT_TREES,
     INTERACTION_ANSWER,
     SESSIONS_CLOSE,

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     APP_REQUEST_ANSWER,
     ELICITATION_ANSWER,
     QUESTIONS_ANSWER,

@@ -16,7 +16,7 @@ from termal.bus.publisher import Publisher, Subscriber
 from termal.bus.server import Handler, Recorder, Server
 from termal.wire.envelope import Event
 from termal.wire.errors import TermalError
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from termal.bus.loop import PollLoop
 from termal.bus.server import Handler, Server
 from termal.log import Log
 from termal.wire.errors import TermalError
-from termal.wire.operations import Operation
+from termal.wire.operation import Operation
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")

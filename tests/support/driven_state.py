@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from termal.wire.operations import SESSION_STOP, CreateSession, OneSession, SendPrompt
+from termal.wire.session_operations import SESSION_STOP, CreateSession, OneSession, SendPrompt
 from termal.wire.turns import JsonReply
 from tests.support.bus import Outcome
 from tests.support.fake_runtime import FakeRuntime, FakeTurn

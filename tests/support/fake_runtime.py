@@ -10,8 +10,7 @@ from termal.bus.loop import PollLoop
 from termal.bus.server import Handler, Request, Server
 from termal.log import Log
 from termal.wire.errors import Conflict, TermalError
-from termal.wire.operations import (
-    TURN_REPORT,
+from termal.wire.runtime_operations import (
     AgentTrees,
     AnswerInteraction,
     CloseSessions,
@@ -21,6 +20,7 @@ from termal.wire.operations import (
     StopTurn,
     TurnTaken,
 )
+from termal.wire.session_operations import TURN_REPORT
 from termal.wire.turns import AgentTree, Anything, AnyTurnEvent, Held, HeldTurn, TurnConfirmed, TurnEnded, TurnReport
 from tests.support.waiting import wait_until
 

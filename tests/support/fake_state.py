@@ -21,13 +21,13 @@ from termal.model.status import (
     SessionCounts,
 )
 from termal.wire.codec import encode, encode_json
+from termal.wire.coordination_operations import COORDINATION_FACTS
 from termal.wire.errors import TermalError
 from termal.wire.events import EventName, Published
 from termal.wire.facts import CoordinationFacts, OperationCount, StateFacts
-from termal.wire.operations import (
+from termal.wire.session_operations import (
     APP_REQUEST_ANSWER,
     APPROVAL_ANSWER,
-    COORDINATION_FACTS,
     ELICITATION_ANSWER,
     MARKER_CREATE,
     MARKER_DELETE,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from termal.bus.server import Request
 from termal.config import Config
-from termal.wire.operations import SESSION_KILL, SESSION_STOP, OneSession
+from termal.wire.session_operations import SESSION_KILL, SESSION_STOP, OneSession
 from termal.wire.turns import JsonReply
 from termal.worker.process import Duties, Process, main
 

@@ -15,7 +15,8 @@ from termal.wire.control import BootDone, Need, Peers, Ready
 from termal.wire.envelope import Event
 from termal.wire.events import Published
 from termal.wire.launch import StartKind
-from termal.wire.operations import (
+from termal.wire.operation import Operation
+from termal.wire.session_operations import (
     APPROVAL_ANSWER,
     COORDINATION_READY,
     PROMPT_CANCEL,
@@ -31,7 +32,6 @@ from termal.wire.operations import (
     CoordinationReady,
     CreateSession,
     OneSession,
-    Operation,
     PromptImage,
     ReadHistory,
     ReadSession,

@@ -7,7 +7,7 @@ from typing import Any
 
 import apsw
 
-from termal.wire.operations import (
+from termal.wire.transcript_operations import (
     EXPORT_READ,
     IMPORT_BEGIN,
     IMPORT_FINISH,

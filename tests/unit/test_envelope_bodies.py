@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from termal.wire.codec import UNENCODABLE, decode, encode, encode_json
 from termal.wire.errors import ErrorBody, InvalidRequest
 from termal.wire.events import Published
-from termal.wire.operations import CreateSession, SendPrompt
+from termal.wire.session_operations import CreateSession, SendPrompt
 from termal.wire.turns import TextDelta, TurnEnded, TurnReport
 
 TYPES = [CreateSession, SendPrompt, TurnReport, ErrorBody, Published]

@@ -1,6 +1,7 @@
 """The operation table as a whole: names, types, and what may be repeated."""
 
 import re
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -9,9 +10,11 @@ import pytest
 from termal.wire import operations
 from termal.wire.codec import decode, encode
 from termal.wire.errors import InvalidRequest
-from termal.wire.operations import OPERATIONS, READ_S, WRITE_S, Operation
+from termal.wire.operation import READ_S, WRITE_S, Operation
+from termal.wire.operations import OPERATIONS
 
-NAMED = {name: value for name, value in vars(operations).items() if isinstance(value, Operation)}
+MODULES = [value for value in vars(operations).values() if isinstance(value, ModuleType)]
+NAMED = {name: value for module in MODULES for name, value in vars(module).items() if isinstance(value, Operation)}
 ROWS = pytest.mark.parametrize("op", OPERATIONS.values(), ids=OPERATIONS.keys())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from termal.bus.server import Request
 from termal.store.connection import Cursorlike
 from termal.store.writer import Writer
+from termal.wire.coordination_operations import DeleteScope
 from termal.wire.errors import Busy, Internal, InvalidRequest, TermalError
-from termal.wire.operations import DeleteScope
 from termal.wire.turns import Anything
 
 STEP_ROWS = 500

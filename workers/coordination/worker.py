@@ -7,15 +7,10 @@ from termal.model.status import MailboxCounts
 from termal.store.connection import facts
 from termal.store.presence import LOOK_S, Presence
 from termal.store.writer import Writer
+from termal.wire.coordination_operations import COORDINATION_FACTS, COORDINATION_PING, SCOPE_DELETE
 from termal.wire.errors import TermalError
 from termal.wire.facts import CoordinationFacts
-from termal.wire.operations import (
-    COORDINATION_FACTS,
-    COORDINATION_PING,
-    COORDINATION_READY,
-    SCOPE_DELETE,
-    CoordinationReady,
-)
+from termal.wire.session_operations import COORDINATION_READY, CoordinationReady
 from termal.wire.turns import Anything
 from termal.worker.process import Duties, Process
 from workers.coordination.schema import SCHEMA, highest_session

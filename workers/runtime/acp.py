@@ -12,7 +12,7 @@ from termal import __version__
 from termal.procs.agent import shim_argv
 from termal.procs.agents import find_command, readiness
 from termal.procs.environment import agent_environment, config_of
-from termal.wire.operations import PromptImage
+from termal.wire.session_operations import PromptImage
 from termal.wire.turns import (
     ApprovalAsked,
     ApprovalWithdrawn,

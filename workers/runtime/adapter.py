@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from termal.wire.operations import PromptImage
+from termal.wire.session_operations import PromptImage
 from termal.wire.turns import AnyTurnEvent, SessionSpec
 
 

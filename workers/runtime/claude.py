@@ -15,7 +15,7 @@ from termal.config import Config
 from termal.procs.agents import find_command
 from termal.procs.environment import agent_environment
 from termal.wire.launch import MARK_VARIABLE
-from termal.wire.operations import PromptImage
+from termal.wire.session_operations import PromptImage
 from termal.wire.turns import ExternalSession, SessionSpec
 from workers.runtime.adapter import AgentFailed, Emit, Started
 from workers.runtime.claude_approvals import READ_ONLY_TOOLS, Approvals, ToolRequest, Verdict, is_read_only, ruled

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from termal.wire.errors import Conflict
-from termal.wire.operations import ModelList, StartTurn
+from termal.wire.runtime_operations import ModelList, StartTurn
 from termal.wire.turns import CommandsKnown, ExternalSession, HeldTurn, ModelsKnown, Notice, SessionSpec, TurnEnded
 from workers.runtime.adapter import Adapter, AgentFailed, HoldsBack, Started, TakesAnswers
 from workers.runtime.reporter import Link

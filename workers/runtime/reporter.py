@@ -12,7 +12,7 @@ from termal.bus.client import Call, Client
 from termal.bus.loop import Loop, Timer
 from termal.faults import fault
 from termal.wire.errors import Internal, TermalError
-from termal.wire.operations import TURN_REPORT
+from termal.wire.session_operations import TURN_REPORT
 from termal.wire.turns import AnyTurnEvent, Notice, TurnConfirmed, TurnEnded, TurnReport
 from workers.runtime.ledger import Ledger, Part
 

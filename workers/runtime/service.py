@@ -10,7 +10,7 @@ from termal.faults import fault
 from termal.log import Log
 from termal.wire.errors import Conflict, Internal, TermalError
 from termal.wire.facts import OperationCount
-from termal.wire.operations import (
+from termal.wire.runtime_operations import (
     AGENT_TREES,
     INTERACTION_ANSWER,
     MODELS_LIST,

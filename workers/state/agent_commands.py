@@ -28,7 +28,8 @@ from termal.rules.slash_command import (
 from termal.rules.verdicts import Bad
 from termal.wire.codec import encode_json
 from termal.wire.errors import Internal, InvalidRequest, NotFound, NotImplementedYet, TermalError
-from termal.wire.operations import OneSession, ResolveCommand
+from termal.wire.session_operations import OneSession
+from termal.wire.settings_operations import ResolveCommand
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.command_files import CommandFile, all_commands, one_command

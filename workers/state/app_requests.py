@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from termal.bus.server import Request
 from termal.model.message import CodexAppRequest
 from termal.rules.answers import check_result
-from termal.wire.operations import AnswerAppRequest
+from termal.wire.session_operations import AnswerAppRequest
 from termal.wire.turns import AppRequestAsked
 from workers.state.clock import now_text
 from workers.state.open_requests import Answer, Asked, OpenRequests

@@ -8,7 +8,7 @@ from termal.model.message import Approval, Decision
 from termal.model.stored import StoredOption
 from termal.rules.settings import is_acp
 from termal.wire.errors import Conflict, InvalidRequest, Unprocessable
-from termal.wire.operations import AnswerApproval
+from termal.wire.session_operations import AnswerApproval
 from termal.wire.turns import ApprovalAsked
 from workers.state.clock import now_text
 from workers.state.open_requests import Answer, Asked, OpenRequests

@@ -10,7 +10,7 @@ from termal.bus.server import Request
 from termal.model.message import ElicitationRequest
 from termal.rules.elicitation import check_form
 from termal.rules.verdicts import Bad
-from termal.wire.operations import AnswerElicitation
+from termal.wire.session_operations import AnswerElicitation
 from termal.wire.turns import ElicitationAsked
 from workers.state.clock import now_text
 from workers.state.open_requests import Answer, Asked, OpenRequests

@@ -10,7 +10,8 @@ from termal.log import Log
 from termal.rules.queue import drains
 from termal.rules.turn_end import end_of_turn
 from termal.wire.errors import Conflict, Internal, NotFound, TermalError
-from termal.wire.operations import SESSIONS_CLOSE, TURN_STOP, CloseSessions, OneSession, StopTurn
+from termal.wire.runtime_operations import SESSIONS_CLOSE, TURN_STOP, CloseSessions, StopTurn
+from termal.wire.session_operations import OneSession
 from termal.wire.turns import Anything, JsonReply, TurnConfirmed
 from workers.state.change import Book
 from workers.state.reports import Reports, confirm_all

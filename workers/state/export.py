@@ -12,7 +12,7 @@ from termal.rules.exported import exported
 from termal.rules.verdicts import Bad, Stale
 from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
-from termal.wire import operations as ops
+from termal.wire import transcript_operations as ops
 from termal.wire.codec import encode_json
 from termal.wire.errors import Conflict, Internal, TermalError
 from workers.state.change import Book

@@ -17,7 +17,7 @@ from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.wire.codec import encode_json
 from termal.wire.errors import Conflict, Internal, TermalError
-from termal.wire.operations import ReadHistory, ReadSession
+from termal.wire.session_operations import ReadHistory, ReadSession
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.rows import decode_message

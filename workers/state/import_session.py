@@ -21,7 +21,7 @@ from termal.rules.overview import byte_of, kind_of
 from termal.rules.preview import preview_of
 from termal.rules.prompt_history import bounded, prompt_in
 from termal.store.writer import Writer
-from termal.wire import operations as ops
+from termal.wire import transcript_operations as ops
 from termal.wire.codec import encode_json
 from termal.wire.errors import Busy, Conflict, Internal, TermalError, TooMany, Unprocessable
 from termal.wire.turns import Anything, JsonReply

@@ -15,7 +15,7 @@ from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.wire.codec import encode_json
 from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound, TermalError
-from termal.wire.operations import CreateMarker, OneMarker, OneSession, UpdateMarker
+from termal.wire.session_operations import CreateMarker, OneMarker, OneSession, UpdateMarker
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.clock import now_text

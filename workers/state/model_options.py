@@ -9,7 +9,8 @@ from termal.bus.server import Handler, Request
 from termal.model.session import ModelOption
 from termal.rules.settings import runtime_of
 from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound, NotImplementedYet, TermalError
-from termal.wire.operations import MODELS_LIST, MODELS_S, ListModels, ModelList, OneSession
+from termal.wire.runtime_operations import MODELS_LIST, MODELS_S, ListModels, ModelList
+from termal.wire.session_operations import OneSession
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.readiness import Agents

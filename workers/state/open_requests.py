@@ -13,7 +13,7 @@ from termal.rules.verdicts import Refused
 from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.wire.errors import Conflict, Internal, NotFound, TermalError
-from termal.wire.operations import INTERACTION_ANSWER, AnswerInteraction
+from termal.wire.runtime_operations import INTERACTION_ANSWER, AnswerInteraction
 from termal.wire.turns import Anything, JsonReply
 from workers.state.change import Book
 from workers.state.refusal import error_of

@@ -19,7 +19,7 @@ from termal.wire.control import EXIT_INTERNAL
 from termal.wire.errors import Busy, TermalError
 from termal.wire.events import Published
 from termal.wire.facts import OperationCount, StateFacts
-from termal.wire.operations import CoordinationReady, Snapshot
+from termal.wire.session_operations import CoordinationReady, Snapshot
 from termal.wire.turns import Anything
 from termal.worker.process import Duties, Process
 from workers.state.agent_commands import AgentCommands

@@ -14,7 +14,7 @@ from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.wire.codec import encode_json
 from termal.wire.errors import Conflict, Internal, NotFound, TermalError
-from termal.wire.operations import ReadOverview
+from termal.wire.session_operations import ReadOverview
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.session_record import SessionRecord

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from termal.bus.server import Handler, Request
 from termal.rules.preferences import changed, defaults_of
-from termal.wire.operations import ChangePreferences
+from termal.wire.settings_operations import ChangePreferences
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 

@@ -18,8 +18,9 @@ from termal.model.stored import LOCAL_REMOTE, Project
 from termal.rules.project import project_name, same_place
 from termal.rules.verdicts import Bad, Missing
 from termal.wire.codec import encode_json
+from termal.wire.coordination_operations import SCOPE_DELETE, DeleteScope
 from termal.wire.errors import NotImplementedYet
-from termal.wire.operations import SCOPE_DELETE, CreateProject, DeleteScope, OneProject
+from termal.wire.settings_operations import CreateProject, OneProject
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.links import Links

@@ -11,7 +11,7 @@ from termal.rules.peer_prompt import may_merge, merged
 from termal.rules.queue import place_prompt
 from termal.rules.verdicts import Bad
 from termal.wire.errors import NotFound, TermalError
-from termal.wire.operations import CancelPrompt, SendPrompt
+from termal.wire.session_operations import CancelPrompt, SendPrompt
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.clock import now_text

@@ -8,7 +8,7 @@ from termal.model.session import LiveActivity
 from termal.rules.closing import closed, is_pending
 from termal.rules.wording import restart_notice
 from termal.wire.errors import Internal, TermalError
-from termal.wire.operations import AGENT_TREES, SESSIONS_CLOSE, TURN_HELD, AgentTrees, CloseSessions
+from termal.wire.runtime_operations import AGENT_TREES, SESSIONS_CLOSE, TURN_HELD, AgentTrees, CloseSessions
 from termal.wire.turns import Anything, Held
 from workers.state.change import Book, Change
 from workers.state.runtimes import Runtimes

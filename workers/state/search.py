@@ -16,7 +16,7 @@ from termal.rules.verdicts import Bad
 from termal.store.connection import BROKEN, Cursorlike
 from termal.store.reader import Reader
 from termal.store.time_limit import time_limit
-from termal.wire import operations as ops
+from termal.wire import transcript_operations as ops
 from termal.wire.codec import encode_json
 from termal.wire.errors import Busy, Internal, TermalError, TooMany
 from termal.wire.turns import JsonReply

@@ -12,12 +12,7 @@ from termal.model.stored import Project, StoredSession
 from termal.rules import wording
 from termal.rules.settings import at_creation, emoji_of
 from termal.rules.verdicts import Bad
-from termal.wire.operations import (
-    AskEligibility,
-    CreateSession,
-    Eligibilities,
-    Eligibility,
-)
+from termal.wire.session_operations import AskEligibility, CreateSession, Eligibilities, Eligibility
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.readiness import Agents

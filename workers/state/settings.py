@@ -6,7 +6,7 @@ from termal.bus.server import Handler, Request
 from termal.model.session import Session
 from termal.rules.settings import changed
 from termal.wire.errors import NotImplementedYet
-from termal.wire.operations import ChangeSettings
+from termal.wire.settings_operations import ChangeSettings
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
 from workers.state.session_record import SessionRecord

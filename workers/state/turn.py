@@ -7,7 +7,7 @@ from termal.bus.client import Call
 from termal.bus.server import Request
 from termal.model.stored import TURN_ITEMS, QueueEntry, StoredOption, StoredRequest, StoredTurn
 from termal.wire.errors import TermalError
-from termal.wire.operations import TurnTaken
+from termal.wire.runtime_operations import TurnTaken
 from termal.wire.turns import TurnReport
 
 Taken = Callable[[TermalError | None], None]

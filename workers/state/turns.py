@@ -18,7 +18,9 @@ from termal.rules.queue import drains, drains_after_loss
 from termal.rules.settings import modes_of, runtime_of
 from termal.rules.turn_end import Ending, Verdict, end_of_turn
 from termal.wire.errors import Busy, Conflict, Internal, NotFound, NotImplementedYet, OutcomeUnknown, TermalError
-from termal.wire.operations import TURN_START, TURN_STOP, WRITE_S, PromptImage, StartTurn, StopTurn, TurnTaken
+from termal.wire.operation import WRITE_S
+from termal.wire.runtime_operations import TURN_START, TURN_STOP, StartTurn, StopTurn, TurnTaken
+from termal.wire.session_operations import PromptImage
 from termal.wire.turns import SessionSpec
 from workers.state.change import Book, Change
 from workers.state.clock import now_text

@@ -7,7 +7,7 @@ from termal.bus.server import Request
 from termal.model.message import Question, QuestionOption, UserInputRequest
 from termal.rules.answers import check_answers, without_secrets
 from termal.wire.codec import encode_json
-from termal.wire.operations import AnswerQuestions
+from termal.wire.session_operations import AnswerQuestions
 from termal.wire.turns import AskedQuestion, QuestionAsked
 from workers.state.clock import now_text
 from workers.state.open_requests import Answer, Asked, OpenRequests

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from termal.model.message import MailboxOrigin, PromptSource
 from termal.model.session import PendingPrompt
 from termal.model.stored import QueueEntry
-from termal.wire.operations import Wake
+from termal.wire.queue_operations import Wake
 from workers.state.clock import now_text
 from workers.state.registry import Registry
 from workers.state.rows import queued

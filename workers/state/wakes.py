@@ -7,14 +7,7 @@ from termal.bus.server import Handler, Request
 from termal.model.stored import PROMPT_KEYS, PromptKey
 from termal.rules.wake_queue import place_wake
 from termal.wire.errors import TermalError
-from termal.wire.operations import (
-    Materialized,
-    MaterializeWakes,
-    OfferWake,
-    RetractWakes,
-    Wake,
-    WakeOffered,
-)
+from termal.wire.queue_operations import Materialized, MaterializeWakes, OfferWake, RetractWakes, Wake, WakeOffered
 from termal.wire.turns import Anything
 from workers.state.change import Book
 from workers.state.rows import queued, remembered

@@ -2,8 +2,8 @@
 
 from termal.bus.client import Client
 from termal.bus.server import Handler, Request
+from termal.wire.coordination_operations import WAKE_FACTS, WAKE_PING
 from termal.wire.facts import WorkerFacts
-from termal.wire.operations import WAKE_FACTS, WAKE_PING
 from termal.wire.turns import Anything
 from termal.worker.process import Duties, Process
 
