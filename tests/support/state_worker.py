@@ -48,6 +48,19 @@ Json = dict[str, Any]
 MODULE = "workers.state"
 
 
+def installed(run_dir: Path) -> Path:
+    """A folder for PYTHONPATH that looks as if Claude was installed; these tests start sessions of it and never run
+    it, and must not depend on what the machine has."""
+    package = run_dir / "installed" / "claude_agent_sdk"
+    program = package / "_bundled" / "claude"
+    if not program.exists():
+        program.parent.mkdir(parents=True)
+        (package / "__init__.py").write_text('"""Never imported."""\n', "utf-8")
+        program.write_text("#!/bin/false\n", "utf-8")
+        program.chmod(0o700)
+    return package.parent
+
+
 class StateWorker:
     """One data directory; the worker in it is started, killed and started again by the test."""
 
@@ -77,6 +90,7 @@ class StateWorker:
         """Start it and, for a boot, be coordination that is ready; return when it takes requests."""
         if self.peer is not None:
             self._gone()
+        environment = {"PYTHONPATH": str(installed(self.run_dir)), **(environment or {})}
         self.peer = ControlPeer(
             MODULE, self.home.root, self.run_dir, start=start, running=running, faults=faults, environment=environment
         )
