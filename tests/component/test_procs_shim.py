@@ -48,6 +48,8 @@ def test_sigterm_to_the_shim_ends_the_agent_and_then_everything_that_it_started(
     shim = start([*AGENT, "agent"], portable=portable)
     alive.wait_for(WHOLE_TREE)
     shim.terminate()
+    # Its stdin stays open until then: the end of it would end the agent in another way.
+    shim.wait(5)
     shim.communicate(timeout=5)
     assert shim.returncode == 128 + signal.SIGTERM
     wait_until(alive.all_dead, "the whole tree to be dead")
@@ -57,6 +59,7 @@ def test_an_agent_that_ignores_sigterm_is_killed_after_the_grace(alive: Life, po
     shim = start([*AGENT, "stubborn"], portable=portable, grace_s=0.1)
     alive.wait_for(WHOLE_TREE)
     shim.terminate()
+    shim.wait(5)
     shim.communicate(timeout=5)
     assert shim.returncode == 128 + signal.SIGKILL
     wait_until(alive.all_dead, "the whole tree to be dead")
