@@ -5,7 +5,6 @@ import itertools
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +229,4 @@ def test_event_streams_come_back_after_the_gateway_was_killed(daemon: Daemon) ->
 
     assert first_event()
     daemon.kill("gateway")
-    killed = time.monotonic()
     wait_until(first_event, "a stream from the restarted gateway", 5)
-    assert time.monotonic() >= killed
