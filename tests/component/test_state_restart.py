@@ -212,4 +212,5 @@ def test_a_stopping_worker_refuses_what_is_new(state: StateWorker, runtime: Fake
 
 
 def _refusal(state: StateWorker) -> Exception | None:
-    return state.begin(SESSION_CREATE, CreateSession(key="b", agent="Demo"), within_s=0.2).wait()[1]
+    """A repeat of the creation under way: one that comes before the refusals start makes no second session."""
+    return state.begin(SESSION_CREATE, CreateSession(key="a", agent="Demo"), within_s=0.2).wait()[1]
