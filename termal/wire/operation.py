@@ -39,8 +39,10 @@ class Operation(Generic[RequestT, ReplyT]):
 OPERATIONS: dict[str, Operation[object, object]] = {}
 
 
-def read(name: str, request: type[RequestT], reply: type[ReplyT]) -> Operation[RequestT, ReplyT]:
-    return _row(Operation(name, request, reply, kind="read", repeatable=True, timeout_s=READ_S))
+def read(
+    name: str, request: type[RequestT], reply: type[ReplyT], *, timeout_s: float = READ_S
+) -> Operation[RequestT, ReplyT]:
+    return _row(Operation(name, request, reply, kind="read", repeatable=True, timeout_s=timeout_s))
 
 
 def write(

@@ -1,21 +1,29 @@
 """The whole operation table: importing this module makes every operation known to a server."""
 
 from termal.wire import (
+    board_operations,
     coordination_operations,
+    mail_operations,
     queue_operations,
+    review_operations,
     runtime_operations,
     session_operations,
     settings_operations,
     transcript_operations,
+    wake_operations,
 )
 from termal.wire.operation import OPERATIONS
 
 __all__ = [
     "OPERATIONS",
+    "board_operations",
     "coordination_operations",
+    "mail_operations",
     "queue_operations",
+    "review_operations",
     "runtime_operations",
     "session_operations",
     "settings_operations",
     "transcript_operations",
+    "wake_operations",
 ]
