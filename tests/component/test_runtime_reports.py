@@ -86,6 +86,25 @@ def test_every_event_arrives_once_and_in_order_when_state_is_restarted_in_the_mi
     assert runtime.state.gaps == 0
 
 
+def test_what_an_agent_says_next_does_not_wait_for_the_commit_of_what_it_said_before(runtime: RuntimePeer) -> None:
+    runtime.start("turn-0", "say warm")
+    runtime.ended("turn-0")
+    runtime.state.held = True
+    runtime.start("turn-1", "say one\nwait 0.1\nsay two")
+
+    def said() -> str:
+        events = [event for report in runtime.state.received if report.turn_id == "turn-1" for event in report.events]
+        return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+    wait_until(lambda: said().endswith("two"), "the second text to arrive")
+    runtime.state.stop()
+    runtime.state.held = False
+    runtime.state.start()
+    assert runtime.ended("turn-1") == TurnEnded("completed")
+    assert runtime.text("turn-1") == "one\ntwo"
+    assert runtime.state.gaps == 0
+
+
 def test_a_turn_goes_on_and_is_held_while_there_is_no_state(runtime: RuntimePeer) -> None:
     runtime.start("turn-0", "say warm")
     runtime.ended("turn-0")

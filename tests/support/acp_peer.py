@@ -46,7 +46,7 @@ class RecordingState:
     """Serves ``turn.report`` as state does: events are taken in the order of their numbers, each once.
 
     What was taken outlives `stop` and `start`, as a database does. ``delay_s`` is the price of a commit; ``held``
-    reports are neither taken nor answered; a turn in ``unknown`` is nobody's.
+    reports are received, but neither taken nor answered; a turn in ``unknown`` is nobody's.
     """
 
     def __init__(self, run_dir: Path) -> None:
@@ -55,6 +55,7 @@ class RecordingState:
         self.unknown: set[str] = set()
         self.events: dict[str, list[AnyTurnEvent]] = {}
         self.reports: list[TurnReport] = []
+        self.received: list[TurnReport] = []
         self.gaps = 0
         self._run_dir = run_dir
         self._loop: PollLoop | None = None
@@ -79,6 +80,7 @@ class RecordingState:
 
     def _take(self, request: Request, report: TurnReport) -> None:
         assert self._loop is not None
+        self.received.append(report)
         if not self.held:
             self._loop.later(self.delay_s, lambda: self._commit(request, report))
 

@@ -33,6 +33,10 @@ thoughts = st.builds(ThinkingDelta, item=st.just("t"), text=st.text(max_size=5),
 events: st.SearchStrategy[AnyTurnEvent] = st.one_of(deltas, thoughts, st.builds(Notice, text=st.text(max_size=5)))
 
 
+def carried(part: Part | None) -> tuple[int, list[AnyTurnEvent]] | None:
+    return None if part is None else (part.first, part.events)
+
+
 def _joined(told: list[AnyTurnEvent]) -> list[AnyTurnEvent]:
     """The same story with neighbouring pieces of one text made one."""
     out: list[AnyTurnEvent] = []
@@ -127,7 +131,7 @@ def test_pieces_that_wait_together_become_one_event() -> None:
     ledger = Ledger()
     for piece in "abc":
         ledger.add(TextDelta("a", piece))
-    assert ledger.part() == Part(1, [TextDelta("a", "abc")])
+    assert carried(ledger.part()) == (1, [TextDelta("a", "abc")])
 
 
 def test_a_piece_that_was_sent_is_never_changed() -> None:
@@ -136,7 +140,7 @@ def test_a_piece_that_was_sent_is_never_changed() -> None:
     _sent(ledger)
     ledger.rewind()
     ledger.add(TextDelta("a", "2"))
-    assert ledger.part() == Part(1, [TextDelta("a", "1"), TextDelta("a", "2")])
+    assert carried(ledger.part()) == (1, [TextDelta("a", "1"), TextDelta("a", "2")])
 
 
 def test_a_turn_ends_once_and_nothing_comes_after() -> None:
@@ -155,7 +159,7 @@ def test_a_confirmation_of_what_was_never_sent_is_ignored() -> None:
     ledger.add(Notice("a"))
     assert not ledger.confirm(5)
     assert ledger.last == 1
-    assert ledger.part() == Part(1, [Notice("a")])
+    assert carried(ledger.part()) == (1, [Notice("a")])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ class Part(msgspec.Struct, frozen=True):
 
     first: int
     events: list[AnyTurnEvent]
+    size_bytes: int = 0
 
     @property
     def last(self) -> int:
@@ -124,7 +125,7 @@ class Ledger:
             if events and (size_bytes > REPORT_BYTES or len(events) == most):
                 break
             events.append(entry.whole())
-        return Part(self._sent + 1, events) if events else None
+        return Part(self._sent + 1, events, size_bytes) if events else None
 
     def sent(self, part: Part) -> None:
         """From now on these events are as they are: a repeat carries the same under the same numbers."""

@@ -1,8 +1,9 @@
-"""Sends one turn's events to state, in order, one report at a time, until each is confirmed. Decides nothing else.
+"""Sends one turn's events to state, in order, until each is confirmed. Decides nothing else.
 
-While a report is under way new events gather and travel in the next one. A restarted state gets the same report again
-(the bus repeats it); it answers how far it has committed, and what it does not have is sent once more. An event that
-state fails on is found by itself and left out: it must not cost the daemon one state worker after the other.
+A confirmation waits for a commit, so that several reports are under way at once; when they are many or large, new
+events gather and travel in the next one. A restarted state gets the same reports again (the bus repeats them in their
+order); it answers how far it has committed, and what it does not have is sent once more. An event that state fails on
+is found by itself and left out: it must not cost the daemon one state worker after the other.
 """
 
 from collections.abc import Callable
@@ -14,10 +15,12 @@ from termal.faults import fault
 from termal.wire.errors import Internal, TermalError
 from termal.wire.session_operations import TURN_REPORT
 from termal.wire.turns import AnyTurnEvent, Notice, TurnConfirmed, TurnEnded, TurnReport
-from workers.runtime.ledger import Ledger, Part
+from workers.runtime.ledger import REPORT_BYTES, Ledger, Part
 
 FIRST_RETRY_S = 0.25
 LAST_RETRY_S = 5.0
+UNDER_WAY = 16
+"""Reports of one turn that wait for their confirmation at once, and `REPORT_BYTES` in all."""
 
 
 class Journal(Protocol):
@@ -55,37 +58,49 @@ class Reporter:
         self._ledger = ledger
         self._on_confirmed = on_confirmed
         self._on_unknown = on_unknown
-        self._call: Call[TurnConfirmed] | None = None
+        self._calls: dict[int, tuple[Part, Call[TurnConfirmed]]] = {}
         self._retry: Timer | None = None
         self._pause_s = FIRST_RETRY_S
         self._one_by_one = False
         self._closed = False
 
     def send(self) -> None:
-        """Report what is new, unless a report is under way or a pause after a failed one."""
-        if self._call is not None or self._retry is not None or self._closed:
-            return
-        part = self._ledger.part(1) if self._one_by_one else self._ledger.part()
-        if part is None:
-            return
-        self._ledger.sent(part)
-        fault("runtime.before_report")
+        """Report what is new, unless enough is under way or a pause after a failed report is not over."""
+        while not self._closed and self._retry is None and self._room():
+            part = self._ledger.part(1) if self._one_by_one else self._ledger.part()
+            if part is None:
+                return
+            self._ledger.sent(part)
+            fault("runtime.before_report")
+            self._calls[part.first] = (part, self._report(part))
+
+    def _room(self) -> bool:
+        if not self._calls:
+            return True
+        size_bytes = sum(part.size_bytes for part, _ in self._calls.values())
+        return not self._one_by_one and len(self._calls) < UNDER_WAY and size_bytes < REPORT_BYTES
+
+    def _report(self, part: Part) -> Call[TurnConfirmed]:
         report = TurnReport(self._link.runtime, self._session_id, self._turn_id, part.first, part.events)
-        self._call = self._link.state.call(
+        return self._link.state.call(
             TURN_REPORT, report, lambda reply, error: self._answered(part, reply, error), trace=self._turn_id
         )
 
     def close(self) -> None:
         """Report nothing more; what is under way is forgotten."""
         self._closed = True
-        if self._call is not None:
-            self._call.cancel()
+        self._forget_calls()
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
 
+    def _forget_calls(self) -> None:
+        calls, self._calls = self._calls, {}
+        for _, call in calls.values():
+            call.cancel()
+
     def _answered(self, part: Part, reply: TurnConfirmed | None, error: TermalError | None) -> None:
-        self._call = None
+        self._calls.pop(part.first, None)
         if self._closed:
             return
         if reply is None:
@@ -96,7 +111,7 @@ class Reporter:
             self._again()
             return
         if not reply.known:
-            self._closed = True
+            self.close()
             self._on_unknown()
             return
         progress = self._ledger.confirm(reply.through)
@@ -104,6 +119,8 @@ class Reporter:
             self._pause_s = FIRST_RETRY_S
             self._on_confirmed()
         if reply.through < part.last:
+            # State did not take all of it; whatever went after it is a gap to state.
+            self._forget_calls()
             self._ledger.rewind()
             if not progress:
                 self._link.log.repeating("turn.report_unconfirmed", sessionId=self._session_id)
@@ -118,6 +135,7 @@ class Reporter:
         self._one_by_one = not self._one_by_one
 
     def _again(self) -> None:
+        self._forget_calls()
         self._ledger.rewind()
         self._retry = self._link.loop.later(self._pause_s, self._retried)
         self._pause_s = min(self._pause_s * 2, LAST_RETRY_S)
