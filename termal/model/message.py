@@ -42,25 +42,36 @@ class PromptSource(Record, frozen=True):
     mailbox: MailboxOrigin | UnsetType = UNSET
 
 
-class MessageBase(Record, frozen=True, tag_field="type"):
+class TurnUsage(Record, frozen=True):
+    """Tokens of one turn as its agent counts them, and the cost in US dollars where the agent tells it."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | UnsetType = UNSET
+
+
+class MessageBase(Record, frozen=True, kw_only=True, tag_field="type"):
+    """``usage``: what the turn took, on the last message that it had when its agent said so."""
+
     id: str
     timestamp: str
     author: Author
+    usage: TurnUsage | UnsetType = UNSET
 
 
-class Text(MessageBase, frozen=True, tag="text"):
+class Text(MessageBase, frozen=True, kw_only=True, tag="text"):
     text: str
     attachments: list[Attachment] | UnsetType = UNSET
     expanded_text: str | UnsetType = UNSET
     source: PromptSource | UnsetType = UNSET
 
 
-class Thinking(MessageBase, frozen=True, tag="thinking"):
+class Thinking(MessageBase, frozen=True, kw_only=True, tag="thinking"):
     title: str
     lines: list[str]
 
 
-class Command(MessageBase, frozen=True, tag="command"):
+class Command(MessageBase, frozen=True, kw_only=True, tag="command"):
     command: str
     output: str
     status: CommandStatus
@@ -68,7 +79,7 @@ class Command(MessageBase, frozen=True, tag="command"):
     output_language: str | UnsetType = UNSET
 
 
-class Diff(MessageBase, frozen=True, tag="diff"):
+class Diff(MessageBase, frozen=True, kw_only=True, tag="diff"):
     file_path: str
     summary: str
     diff: str
@@ -77,7 +88,7 @@ class Diff(MessageBase, frozen=True, tag="diff"):
     language: str | UnsetType = "diff"
 
 
-class Markdown(MessageBase, frozen=True, tag="markdown"):
+class Markdown(MessageBase, frozen=True, kw_only=True, tag="markdown"):
     title: str
     markdown: str
 
@@ -87,12 +98,12 @@ class ChangedFile(Record, frozen=True):
     kind: Literal["created", "modified", "deleted", "other"]
 
 
-class FileChanges(MessageBase, frozen=True, tag="fileChanges"):
+class FileChanges(MessageBase, frozen=True, kw_only=True, tag="fileChanges"):
     title: str
     files: list[ChangedFile]
 
 
-class Approval(MessageBase, frozen=True, tag="approval"):
+class Approval(MessageBase, frozen=True, kw_only=True, tag="approval"):
     title: str
     command: str
     detail: str
@@ -115,7 +126,7 @@ class Question(Record, frozen=True):
     options: list[QuestionOption] | UnsetType = UNSET
 
 
-class UserInputRequest(MessageBase, frozen=True, tag="userInputRequest"):
+class UserInputRequest(MessageBase, frozen=True, kw_only=True, tag="userInputRequest"):
     title: str
     detail: str
     questions: list[Question]
@@ -123,7 +134,7 @@ class UserInputRequest(MessageBase, frozen=True, tag="userInputRequest"):
     submitted_answers: dict[str, list[str]] | UnsetType = UNSET
 
 
-class ElicitationRequest(MessageBase, frozen=True, tag="mcpElicitationRequest"):
+class ElicitationRequest(MessageBase, frozen=True, kw_only=True, tag="mcpElicitationRequest"):
     title: str
     detail: str
     request: dict[str, Any]
@@ -132,7 +143,7 @@ class ElicitationRequest(MessageBase, frozen=True, tag="mcpElicitationRequest"):
     submitted_content: Any = UNSET
 
 
-class CodexAppRequest(MessageBase, frozen=True, tag="codexAppRequest"):
+class CodexAppRequest(MessageBase, frozen=True, kw_only=True, tag="codexAppRequest"):
     title: str
     detail: str
     method: str
@@ -149,11 +160,11 @@ class ParallelAgent(Record, frozen=True):
     detail: str | UnsetType = UNSET
 
 
-class ParallelAgents(MessageBase, frozen=True, tag="parallelAgents"):
+class ParallelAgents(MessageBase, frozen=True, kw_only=True, tag="parallelAgents"):
     agents: list[ParallelAgent]
 
 
-class SubagentResult(MessageBase, frozen=True, tag="subagentResult"):
+class SubagentResult(MessageBase, frozen=True, kw_only=True, tag="subagentResult"):
     title: str
     summary: str
     conversation_id: str | UnsetType = UNSET

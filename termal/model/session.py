@@ -61,6 +61,15 @@ class LiveActivity(Record, frozen=True):
     command_status: str | UnsetType = UNSET
 
 
+class SessionUsage(Record, frozen=True):
+    """The sum over the turns of a session whose agent told what they took. ``cost_usd``: of those that told a cost."""
+
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | UnsetType = UNSET
+
+
 class Session(Record, frozen=True):
     """One session. ``message_count`` is the size of the whole transcript, whatever ``messages`` holds."""
 
@@ -101,6 +110,7 @@ class Session(Record, frozen=True):
     parent_delegation_id: str | UnsetType = UNSET
     model_options: list[ModelOption] | UnsetType = UNSET
     markers: list[Marker] | UnsetType = UNSET
+    usage: SessionUsage | UnsetType = UNSET
     # on the wire only, never stored
     pending_prompts: list[PendingPrompt] | UnsetType = UNSET
     prompt_history: list[str] | UnsetType = UNSET

@@ -15,6 +15,7 @@ from termal.wire.turns import (
     TextDelta,
     ToolStarted,
     TurnEnded,
+    Usage,
 )
 from tests.support.fake_runtime import FakeRuntime
 from tests.support.state_worker import StateWorker, image, texts
@@ -357,3 +358,25 @@ def test_the_agent_reads_the_expanded_text_and_the_header_of_a_peer(state: State
     runtime.end(runtime.turn(1))
     shown = state.send(session_id, "hello", source_session_id="session-99")
     assert "source" not in shown["messages"][-1]
+
+def test_what_turns_take_is_on_their_last_messages_and_summed_in_the_session(
+    state: StateWorker, runtime: FakeRuntime
+) -> None:
+    session_id = state.create()
+    state.send(session_id, "one")
+    runtime.report(runtime.turn(0), TextDelta("a", "first"), Usage(10, 5, 0.25), Usage(1, 2))
+    runtime.end(runtime.turn(0))
+    state.send(session_id, "two")
+    runtime.report(runtime.turn(1), Usage(100, 50))
+    runtime.end(runtime.turn(1))
+    state.stop()
+    state.start()
+    shown = state.read(session_id)
+    assert [message.get("usage") for message in shown["messages"]] == [
+        None,
+        {"inputTokens": 11, "outputTokens": 7, "costUsd": 0.25},
+        {"inputTokens": 100, "outputTokens": 50},
+    ]
+    total = {"turns": 2, "inputTokens": 111, "outputTokens": 57, "costUsd": 0.25}
+    assert shown["usage"] == total
+    assert state.state()["sessions"][0]["usage"] == total

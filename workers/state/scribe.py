@@ -3,9 +3,10 @@
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from termal.model.message import Command, Diff, Message, Text, Thinking
+from termal.model.message import Command, Diff, Message, Text, Thinking, TurnUsage
 from termal.model.session import LiveActivity, ModelOption
 from termal.rules.size import MESSAGE_BYTES, OUTPUT_CHARACTERS, shortened
+from termal.rules.usage import added, counted
 from termal.wire.turns import (
     AnyTurnEvent,
     CommandsKnown,
@@ -19,6 +20,7 @@ from termal.wire.turns import (
     ToolEnded,
     ToolOutput,
     ToolStarted,
+    Usage,
 )
 from workers.state.change import Book
 from workers.state.clock import now_text
@@ -52,6 +54,8 @@ class Scribe:
             self._facts(record, event)
         elif isinstance(event, CommandsKnown):
             self._commands(record, event)
+        elif isinstance(event, Usage):
+            self._usage(record, event)
         else:
             turn.open_texts.clear()
             self._card(record, turn, event)
@@ -228,6 +232,19 @@ class Scribe:
             return
         record.session = known
         change = self._book.change()
+        change.summary(record)
+        change.commit()
+
+    def _usage(self, record: SessionRecord, event: Usage) -> None:
+        """To the newest message, which is always in memory, and into the sum of the session."""
+        cost = UNSET if event.cost_usd is None else event.cost_usd
+        turn = TurnUsage(input_tokens=event.input_tokens, output_tokens=event.output_tokens, cost_usd=cost)
+        position = record.count - 1
+        message = record.at(position)
+        first = message.usage is UNSET
+        record.session = replace(record.session, usage=counted(record.session.usage, turn, first=first))
+        change = self._book.change()
+        change.update(record, position, replace(message, usage=added(message.usage, turn)), preview=False)
         change.summary(record)
         change.commit()
 
