@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("foundation", "reading", "search")
+NAMES = ("foundation", "reading", "search", "agents")
 
 
 def main(names: list[str]) -> int:

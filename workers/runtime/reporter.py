@@ -19,7 +19,7 @@ from workers.runtime.ledger import REPORT_BYTES, Ledger, Part
 
 FIRST_RETRY_S = 0.25
 LAST_RETRY_S = 5.0
-UNDER_WAY = 16
+UNDER_WAY = 32
 """Reports of one turn that wait for their confirmation at once, and `REPORT_BYTES` in all."""
 
 

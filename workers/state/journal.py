@@ -20,13 +20,17 @@ from workers.state.session_record import SessionRecord
 
 STREAM_S = 0.25
 """Streamed text is on disk this soon after it was published, at the latest."""
-SOON_S = 0.02
-"""A short message is stored this soon: its agent's worker reports on when it knows that the last report is stored."""
+SOON_S = 0.1
+"""A short message is stored this soon after it grew, and with it every other short one that grows: one commit for all
+that many agents say at once."""
+SHORT_BYTES = 64 << 10
 REWRITE_BYTES_PER_S = 4 << 20
 """A message grows by being written anew, so a longer one is written less often."""
 OPEN_DELTAS = 1000
 """Published pieces, and revisions of any kind, that are not stored: fewer than what a load adds to the revision, so
 that none is ever shown twice."""
+AUDIT_S = 1.0
+"""An audit row of a read waits so long for the commit of something else."""
 READ_PATIENCE_S = 0.25
 """A read waits this long for the commit of what it shows; a stuck disk must not stop reading."""
 WAITING = 1000
@@ -62,8 +66,12 @@ class Journal:
         self._log = log
         self._urgent: dict[str, SessionRecord] = {}
         self._streaming: dict[str, SessionRecord] = {}
+        self._long: set[str] = set()
         self._removed: list[str] = []
         self._app_touched = False
+        self._delegations: set[str] = set()
+        self._audit: list[tuple[str, str]] = []
+        self._audit_due = False
         self._due: dict[str, SessionRecord] = {}
         self._after: list[Callback] = []
         self._riders: list[Callback] = []
@@ -91,11 +99,30 @@ class Journal:
         self.changes += 1
         self._app_touched = True
 
+    def touch_delegation(self, delegation_id: str) -> None:
+        """Store the delegation, as it is then, with the next commit."""
+        self.changes += 1
+        self._delegations.add(delegation_id)
+
+    def audit(self, parent_session_id: str, value_json: str) -> None:
+        """Store one more audit row: with the next commit, which comes within `AUDIT_S`."""
+        if not self._audit:
+            self._loop.later(AUDIT_S, self._audit_is_due)
+        self._audit.append((parent_session_id, value_json))
+
+    def flush_audit(self) -> None:
+        """Whoever reads audit rows is to see all of them."""
+        self._audit_is_due()
+
+    def _audit_is_due(self) -> None:
+        self._audit_due = bool(self._audit)
+
     def remove(self, record: SessionRecord) -> None:
         """Delete the rows of ``record``; the tables below it follow."""
         self.changes += 1
         self._urgent.pop(record.id, None)
         self._streaming.pop(record.id, None)
+        self._long.discard(record.id)
         self._due.pop(record.id, None)
         self._open_deltas -= record.open_deltas
         record.open_deltas = 0
@@ -111,6 +138,8 @@ class Journal:
             return
         record.open_deltas += deltas
         self._open_deltas += deltas
+        if size_bytes > SHORT_BYTES:
+            self._long.add(record.id)
         if record.id not in self._streaming:
             self._streaming[record.id] = record
             delay_s = min(STREAM_S, SOON_S + size_bytes / REWRITE_BYTES_PER_S)
@@ -168,7 +197,7 @@ class Journal:
 
     @property
     def idle(self) -> bool:
-        return not (self._in_flight or self._marked or self._streaming)
+        return not (self._in_flight or self._marked or self._streaming or self._audit)
 
     @property
     def depth(self) -> int:
@@ -177,6 +206,7 @@ class Journal:
     def flush_streams(self) -> None:
         """The process stops: store what is streamed without waiting for more."""
         self._stopping = True
+        self._audit_is_due()
         self._due.update(self._streaming)
 
     def halt(self) -> None:
@@ -185,12 +215,20 @@ class Journal:
 
     @property
     def _marked(self) -> bool:
-        return bool(self._urgent or self._removed or self._app_touched or self._after)
+        return bool(
+            self._urgent
+            or self._removed
+            or self._app_touched
+            or self._after
+            or self._delegations
+            or self._audit_due
+        )
 
     # --------------------------------------------------------------------- commits
 
     def _stream_is_due(self, record: SessionRecord) -> None:
         if self._streaming.get(record.id) is record:
+            self._due.update((key, each) for key, each in self._streaming.items() if key not in self._long)
             self._due[record.id] = record
 
     def _pump(self) -> None:
@@ -206,6 +244,7 @@ class Journal:
         records = {**self._due, **self._urgent}
         for session in records:
             self._streaming.pop(session, None)
+            self._long.discard(session)
         self._due, self._urgent = {}, {}
         batch = Batch()
         confirms: list[Callback] = []
@@ -216,6 +255,12 @@ class Journal:
         batch.removed = [(session,) for session in self._removed]
         self._removed = []
         self._app_touched = False
+        for delegation_id in self._delegations:
+            record = self._registry.delegations.get(delegation_id)
+            if record is not None:
+                batch.take_delegation(record)
+        batch.audit, self._audit = self._audit, []
+        self._delegations, self._audit_due = set(), False
         batch.metadata = encode_json(self._registry.metadata).decode()
         self._taken_revision = self._registry.revision
         return batch, confirms
