@@ -1,4 +1,8 @@
-"""PUB with an epoch, dense numbers and a tick; the SUB that notices what it missed. PUB is a hint, state the truth."""
+"""PUB with an epoch, dense numbers and a tick; the SUB that notices what it missed. PUB is a hint, state the truth.
+
+The publisher's socket is an XPUB: it is told of each subscription and answers with a tick, so that who has just
+(re)connected knows at once, not with the next tick, whether something was missed.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +19,7 @@ from termal.bus.sockets import (
 )
 from termal.wire.envelope import Event, MalformedFrame, Unsendable, messages, pack_event, unpack_events
 
+_SUBSCRIBED = b"\x01"
 TICK_S = 1.0
 """A lost tail has no later event that would reveal it; the tick repeats the last number."""
 
@@ -30,13 +35,15 @@ class Publisher:
         self.number = 0
         self._loop = loop
         self._out: list[bytes] = []
-        self._socket: zmq.Socket[bytes] = loop.context.socket(zmq.PUB)
+        self._socket: zmq.Socket[bytes] = loop.context.socket(zmq.XPUB)
         try:
             configure(self._socket, HIGH_WATER_EVENTS)
+            self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
             self._socket.bind(events_endpoint(run_dir, role))
         except BaseException:
             self._socket.close(linger=0)
             raise
+        loop.add(self._socket, self._subscribed)
         loop.on_flush(self._flush)
         self._ticker = loop.every(TICK_S, self._tick)
 
@@ -56,10 +63,24 @@ class Publisher:
         return self.number
 
     def close(self) -> None:
+        if self._socket.closed:
+            return
         self._flush()
         self._ticker.cancel()
         self._loop.off(self._flush)
+        self._loop.remove(self._socket)
         self._socket.close(linger=0)
+
+    def _subscribed(self) -> None:
+        new = False
+        for _ in range(DRAIN):
+            try:
+                new |= self._socket.recv(zmq.NOBLOCK)[:1] == _SUBSCRIBED
+            except zmq.Again:
+                break
+        if new:
+            self._tick()
+        self._loop.touched(self._socket)
 
     def _tick(self) -> None:
         self._queue(b"")
@@ -74,6 +95,7 @@ class Publisher:
         out, self._out = self._out, []
         for _, frame in messages(out):
             self._socket.send(frame, zmq.NOBLOCK)
+        self._loop.touched(self._socket)
 
 
 class Subscriber:

@@ -71,7 +71,7 @@ class StateWorker:
         self.keys = 0
         self.bus = BusThread("poll", run_dir)
         self.client: Client = self.bus.client("state")
-        self.bus.subscriber("state", self._event, lambda: None)
+        self._subscriber = self.bus.subscriber("state", self._event, lambda: None)
         self.peer: ControlPeer | None = None
         self.runtimes: list[FakeRuntime] = []
 
@@ -90,12 +90,14 @@ class StateWorker:
         """Start it and, for a boot, be coordination that is ready; return when it takes requests."""
         if self.peer is not None:
             self._gone()
+        before = self._subscriber.epoch
         environment = {"PYTHONPATH": str(installed(self.run_dir)), **(environment or {})}
         self.peer = ControlPeer(
             MODULE, self.home.root, self.run_dir, start=start, running=running, faults=faults, environment=environment
         )
         self.peer.wait_for(Ready)
         wait_until(lambda: self.client.up, "state to be connected")
+        wait_until(lambda: self._subscriber.epoch not in ("", before), "its events to arrive here")
         if ready:
             self.coordination_ready(highest_session)
             if start == "boot":
