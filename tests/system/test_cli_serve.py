@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from termal.cli.daemon import read_running
@@ -36,6 +37,7 @@ def refused(home: Path, *arguments: str, **more: str) -> tuple[int, str]:
     return ran.returncode, ran.stderr
 
 
+@pytest.mark.case("S108")
 def test_it_becomes_the_daemon_also_beside_folders_that_are_named_like_its_parts(run_dir: Path, home_dir: Path) -> None:
     for name in ("supervisor", "workers", "termal"):
         (run_dir / name).mkdir()
@@ -50,7 +52,8 @@ def test_it_becomes_the_daemon_also_beside_folders_that_are_named_like_its_parts
     )
     with daemon:
         assert daemon.stdout is not None
-        said = daemon.stdout.readline()
+        # A slow start says first what it is waiting for.
+        said = next(line for line in daemon.stdout if "http://" in line)
         running = wait_until(lambda: read_running(Home(home_dir)), f"an address; it said {said!r}", LIMIT_S)
         try:
             # exec: the process that the shell started is the one that its Ctrl-C must reach.
@@ -59,6 +62,8 @@ def test_it_becomes_the_daemon_also_beside_folders_that_are_named_like_its_parts
             second = refused(home_dir, "--port", "0")
             assert second[0] == 75
             assert f"process {daemon.pid} at {running.url}" in second[1]
+            after = wait_until(lambda: httpx.get(f"{running.url}/api/health").json(), "the health of the first", LIMIT_S)
+            assert (after["ok"], read_running(Home(home_dir))) == (True, running)
             third = refused(run_dir / "other", "--port", running.url.rsplit(":", 1)[1])
             assert third[0] == 74
             assert "in use" in third[1]
