@@ -62,7 +62,9 @@ def test_it_becomes_the_daemon_also_beside_folders_that_are_named_like_its_parts
             second = refused(home_dir, "--port", "0")
             assert second[0] == 75
             assert f"process {daemon.pid} at {running.url}" in second[1]
-            after = wait_until(lambda: httpx.get(f"{running.url}/api/health").json(), "the health of the first", LIMIT_S)
+            after = wait_until(
+                lambda: httpx.get(f"{running.url}/api/health").json(), "the health of the first", LIMIT_S
+            )
             assert (after["ok"], read_running(Home(home_dir))) == (True, running)
             third = refused(run_dir / "other", "--port", running.url.rsplit(":", 1)[1])
             assert third[0] == 74
