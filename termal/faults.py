@@ -1,8 +1,8 @@
 """Named points where a test may kill this process. Without ``TERMAL_FAULTS`` a point costs one check of a constant.
 
 ``TERMAL_FAULTS`` names a directory. A point fires when a file of its name is there: whoever removes the file first
-acts as its content says (``kill``: SIGKILL to this process; ``kill N``: the N-th time that the point is passed;
-``hold``: wait until the file ``NAME.go`` appears; ``raise``: an error that nobody foresaw).
+acts as its content says (``kill``: SIGKILL to this process; ``hold``: wait until the file ``NAME.go`` appears;
+``raise``: an error that nobody foresaw; ``kill N``, ``hold N``: the N-th time that the point is passed).
 """
 
 import os
@@ -27,8 +27,8 @@ def _fire(directory: Path, point: str) -> None:
         action = file.read_text("utf-8").split()
     except FileNotFoundError:
         return
-    if action[:1] == ["kill"] and len(action) == 2 and int(action[1]) > 1:
-        file.write_text(f"kill {int(action[1]) - 1}", "utf-8")
+    if len(action) == 2 and int(action[1]) > 1:
+        file.write_text(f"{action[0]} {int(action[1]) - 1}", "utf-8")
         return
     try:
         file.unlink()

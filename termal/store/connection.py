@@ -13,6 +13,7 @@ __all__ = [
     "ConstraintError",
     "Cursorlike",
     "Durability",
+    "SchemaError",
     "StoreError",
     "StoreRefused",
     "check_version",
@@ -28,6 +29,8 @@ Durability = Literal["normal", "full"]
 Cursorlike = apsw.Connection
 """What a job gets: its ``execute`` makes a fresh cursor for each call. A job never begins, commits or rolls back."""
 ConstraintError = apsw.ConstraintError
+SchemaError = apsw.SQLError
+"""A statement that cannot be compiled: it names a table or a column that is not there."""
 StoreError = apsw.Error
 """Any failure of SQLite."""
 
@@ -56,8 +59,11 @@ def check_version(version: Callable[[], str] = sqlite_version) -> None:
         raise StoreRefused(f"SQLite {found} can corrupt a database in WAL mode: {oldest} or newer is needed")
 
 
-def open_writer(path: Path, *, durability: Durability) -> apsw.Connection:
-    """The writing connection, its file made (0600) where it is missing. Raises `StoreRefused`, `StoreError`."""
+def open_writer(path: Path, *, durability: Durability, uris: bool = False) -> apsw.Connection:
+    """The writing connection, its file made (0600) where it is missing. Raises `StoreRefused`, `StoreError`.
+
+    ``uris``: databases may be attached to it by URI, which alone can say that one is not to be written.
+    """
     check_version()
     create(path)
     secure(path)
@@ -69,7 +75,7 @@ def open_writer(path: Path, *, durability: Durability) -> apsw.Connection:
         connection.wal_autocheckpoint(CHECKPOINT_PAGES)
         secure(path)
 
-    return _open(path, apsw.SQLITE_OPEN_READWRITE, settle)
+    return _open(path, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_URI if uris else 0), settle)
 
 
 def open_reader(path: Path) -> apsw.Connection:

@@ -12,11 +12,15 @@ Entry = tuple[Callable[..., None], tuple[Any, ...]]
 
 
 class Handover:
-    """``notify`` is called from the database's thread; its owner then has `finish` run on the loop's thread."""
+    """``notify`` is called from the database's thread; its owner then has `finish` run on the loop's thread.
 
-    def __init__(self, notify: Notify, log: Log) -> None:
+    ``on_fault`` gets what a callback raised, after it was logged.
+    """
+
+    def __init__(self, notify: Notify, log: Log, on_fault: Callable[[Exception], None] | None = None) -> None:
         self._notify = notify
         self._log = log
+        self._on_fault = on_fault
         self._ready: deque[list[Entry]] = deque()
 
     def put(self, entries: list[Entry]) -> None:
@@ -32,3 +36,5 @@ class Handover:
                     callback(*arguments)
                 except Exception as error:  # noqa: BLE001 - the border between a committed group and its many owners
                     self._log.error("store.callback_failed", error=repr(error))
+                    if self._on_fault is not None:
+                        self._on_fault(error)

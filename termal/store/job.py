@@ -2,32 +2,43 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import apsw
 
 from termal.store.connection import Cursorlike
 from termal.wire.errors import Busy, OutcomeUnknown, TermalError
 
+Retry = bool | Literal["unstarted"]
+"""Whether a job is tried again when its whole group failed; ``unstarted``: only while it has never run."""
+
 
 class Job:
-    """``started``: it ran at least once. ``answered``: its owner was told that its outcome is unknown."""
+    """``started``: it ran at least once. ``answered``: its owner was told that its outcome is unknown. ``line`` is the
+    number of the connection that it runs on."""
 
-    __slots__ = ("answered", "deadline_s", "done", "retry", "run", "started")
+    __slots__ = ("answered", "deadline_s", "done", "line", "retry", "run", "started")
 
     def __init__(
         self,
         run: Callable[[Cursorlike], Any],
         done: Callable[[Any, Exception | None], None],
         deadline_s: float | None,
-        retry: bool,
+        retry: Retry,
+        line: int = 0,
     ) -> None:
         self.run = run
         self.done = done
         self.deadline_s = deadline_s
         self.retry = retry
+        self.line = line
         self.started = False
         self.answered = False
+
+    @property
+    def again(self) -> bool:
+        """Whether it is tried again after its group failed."""
+        return not self.started if self.retry == "unstarted" else bool(self.retry)
 
     @property
     def limit_s(self) -> float:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -16,7 +16,7 @@ from termal.log import Log
 from termal.store.commit import Committer, GroupFailed
 from termal.store.connection import Cursorlike, Durability
 from termal.store.handover import Entry, Handover, Notify
-from termal.store.job import Job, gave_up, lost, too_late, unknown, until
+from termal.store.job import Job, Retry, gave_up, lost, too_late, unknown, until
 from termal.wire.control import EXIT_INTERNAL
 
 __all__ = ["Cursorlike", "Writer"]
@@ -37,7 +37,9 @@ class Writer:
 
     ``on_group(seconds)`` after each commit and ``on_trouble(error | None)`` when commits begin to fail and when they
     work again run by `finish`. ``on_failed`` runs on the writer's thread, after a rollback and before the next job:
-    whatever jobs remembered of uncommitted work is to be forgotten there.
+    whatever jobs remembered of uncommitted work is to be forgotten there. ``others``: one more connection for each,
+    with its own ``on_failed``; they are used by turns, in the order of the queue, and never write at once.
+    ``on_fault`` gets what a callback raised: its owner's memory may not be what is stored any more.
     """
 
     def __init__(
@@ -50,15 +52,17 @@ class Writer:
         on_group: Callable[[float], None] | None = None,
         on_trouble: Callable[[Exception | None], None] | None = None,
         on_failed: Callable[[], None] | None = None,
+        others: Sequence[Callable[[], None]] = (),
+        on_fault: Callable[[Exception], None] | None = None,
     ) -> None:
         self.commit_ms = 0.0
         """How long the last COMMIT took, its fsync included."""
         self._log = log
         self._database = path.name
-        self._committer = Committer(path, durability, on_failed or _nothing)
+        self._committers = [Committer(path, durability, hook) for hook in (on_failed or _nothing, *others)]
         self._on_group = on_group
         self._on_trouble = on_trouble
-        self._handover = Handover(notify, log)
+        self._handover = Handover(notify, log, on_fault)
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting: deque[Job] = deque()
         self._door = threading.Lock()
@@ -84,7 +88,8 @@ class Writer:
         done: Callable[[T | None, Exception | None], None],
         *,
         deadline_s: float | None = None,
-        retry: bool = True,
+        retry: Retry = True,
+        line: int = 0,
     ) -> None:
         """Queue ``job``, from any thread; ``done(value, error)`` runs once, by `finish`, after its commit or failure.
 
@@ -93,11 +98,13 @@ class Writer:
         `OutcomeUnknown` at that time, **stays in the queue and commits later**, and ``done`` is not called again.
         When a whole group fails (disk full, I/O error, lock), jobs with ``retry`` are run again, so they must be
         able to; the others end at once as `Busy` where it is proven that nothing was written, else `OutcomeUnknown`.
+        With ``retry`` ``"unstarted"`` a job waits for a lock as long as it may, and is not run again once it ran.
+        ``line`` is the connection: 0, or the number of one of the others. Only neighbours of one share a commit.
         """
         with self._door:
             if not self._closed:
                 self._submitted += 1
-                self._queue.put(Job(job, done, deadline_s, retry))
+                self._queue.put(Job(job, done, deadline_s, retry, line))
                 return
         self._handover.put([(done, (None, gave_up()))])
 
@@ -107,7 +114,8 @@ class Writer:
 
     def set_durability(self, durability: Durability) -> None:
         """From the next group on."""
-        self._committer.durability = durability
+        for committer in self._committers:
+            committer.durability = durability
 
     def close(self, deadline_s: float) -> bool:
         """Write what waits, checkpoint, end the thread; at ``deadline_s`` give up what still fails. Calls `finish`.
@@ -140,7 +148,7 @@ class Writer:
             group = self._due()
             if group:
                 self._attempt(group)
-        left = self._committer.close(self._give_up_at + _CHECKPOINT_S)
+        left = [committer.close(self._give_up_at + _CHECKPOINT_S) for committer in self._committers][-1]
         if left is not None:
             self._log.warning("store.checkpoint_left", database=self._database, error=str(left))
 
@@ -180,7 +188,10 @@ class Writer:
 
     def _due(self) -> list[Job]:
         self._expire(time.monotonic())
-        return [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
+        waiting, group = self._waiting, list[Job]()
+        while waiting and len(group) < GROUP and (not group or waiting[0].line == group[0].line):
+            group.append(waiting.popleft())
+        return group
 
     def _expire(self, now: float) -> None:
         """End what is late: dropped when it was never taken up, only answered (and kept) when it was."""
@@ -205,12 +216,13 @@ class Writer:
 
     def _attempt(self, group: list[Job]) -> None:
         began = time.monotonic()
+        committer = self._committers[group[0].line]
         try:
-            outcomes = self._committer.commit(group, patience_until=self._give_up_at)
+            outcomes = committer.commit(group, patience_until=self._give_up_at)
         except GroupFailed as failure:
             self._failed(group, failure)
             return
-        self.commit_ms = self._committer.commit_ms
+        self.commit_ms = committer.commit_ms
         entries: list[Entry] = []
         if self._delay_s:
             self._delay_s = 0.0
@@ -221,12 +233,12 @@ class Writer:
             entries.append((self._on_group, (time.monotonic() - began,)))
         self._ended += len(group)
         self._handover.put(entries)
-        if self._committer.insecure is not None:
-            self._log.repeating("store.insecure", database=self._database, error=self._committer.insecure)
+        if committer.insecure is not None:
+            self._log.repeating("store.insecure", database=self._database, error=committer.insecure)
 
     def _failed(self, group: list[Job], failure: GroupFailed) -> None:
-        ended = [job for job in group if not job.retry]
-        self._waiting.extendleft(job for job in reversed(group) if job.retry)
+        ended = [job for job in group if not job.again]
+        self._waiting.extendleft([job for job in reversed(group) if job.again])
         self._soonest = min(self._soonest, *(job.limit_s for job in group))
         self._ended += len(ended)
         first = self._closing or not self._delay_s

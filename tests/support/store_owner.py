@@ -1,7 +1,7 @@
 """The owner of a database in tests: stands for the loop that a writer and its readers hand their results to."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ class Owner:
         self.writers: list[Writer] = []
         self.readers: list[Reader] = []
 
-    def writer(self, durability: Durability = "normal") -> Writer:
+    def writer(self, durability: Durability = "normal", others: Sequence[Callable[[], None]] = ()) -> Writer:
         writer = Writer(
             self.path,
             durability=durability,
@@ -42,6 +42,7 @@ class Owner:
             on_group=self.groups.append,
             on_trouble=self.trouble.append,
             on_failed=self._forget,
+            others=others,
         )
         self.writers.append(writer)
         return writer

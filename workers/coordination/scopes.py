@@ -1,14 +1,13 @@
 """Ends what is kept for a deleted project, in steps small enough for other writes to go between; its fence stays."""
 
 import time
-from collections.abc import Callable
 
 from termal.bus.server import Request
 from termal.store.connection import Cursorlike
-from termal.store.writer import Writer
 from termal.wire.coordination_operations import DeleteScope
 from termal.wire.errors import Busy, Internal, InvalidRequest, TermalError
 from termal.wire.turns import Anything
+from workers.coordination.admission import Admission
 
 STEP_ROWS = 500
 ADMISSION_S = 0.1
@@ -30,8 +29,11 @@ _SLICES = (_HISTORY, _RECEIPTS, _ENTRIES)
 
 
 class Scopes:
-    def __init__(self, writer: Callable[[], Writer]) -> None:
-        self._writer = writer
+    """``line`` is the number of the writer's connection that is kept for boards."""
+
+    def __init__(self, admission: Admission, *, line: int) -> None:
+        self._admission = admission
+        self._line = line
         self._stopping = False
 
     def stop(self) -> None:
@@ -59,8 +61,11 @@ class Scopes:
             else:
                 request.reply(Anything())
 
-        self._writer().submit(
-            lambda connection: delete_step(connection, scope_id), done, deadline_s=time.monotonic() + ADMISSION_S
+        self._admission.submit(
+            lambda connection: delete_step(connection, scope_id),
+            done,
+            deadline_s=time.monotonic() + ADMISSION_S,
+            line=self._line,
         )
 
 
@@ -71,9 +76,6 @@ def delete_step(connection: Cursorlike, scope_id: str) -> bool:
         " VALUES (?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
         (scope_id,),
     )
-    boards = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'coordination_board_scopes'").fetchone()
-    if boards is None:
-        return False
     for slice_of_rows in _SLICES:
         connection.execute(slice_of_rows, (scope_id, STEP_ROWS))
         if connection.execute("SELECT changes()").get:

@@ -1,0 +1,70 @@
+"""Stored messages whose dispatch outcome is being found out, and the requests that wait for it. Memory of this life.
+
+Entries are made and ended on the loop's thread; other threads may look up ids and copy them.
+"""
+
+import time
+from collections.abc import Callable
+
+from termal.bus.loop import Loop, Timer
+from termal.wire.errors import Busy, TermalError
+
+SWEEP_S = 0.02
+
+Ended = Callable[[str | None, TermalError | None], None]
+"""Gets the recorded outcome, None when none could be recorded; or why the wait ended before that."""
+
+
+class Pending:
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._waiting: dict[str, list[tuple[float, Ended]]] = {}
+        self._sweeper: Timer | None = None
+
+    def __contains__(self, message_id: object) -> bool:
+        return message_id in self._waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def copy(self) -> frozenset[str]:
+        return frozenset(self._waiting)
+
+    def begin(self, message_id: str) -> None:
+        """Before the message is committed. Whoever begins an entry ends it on every path by `release`."""
+        self._waiting[message_id] = []
+
+    def wait(self, message_id: str, deadline_s: float, ended: Ended) -> bool:
+        """Have ``ended`` called at the release or the deadline; False for a message that is not pending."""
+        waiters = self._waiting.get(message_id)
+        if waiters is None:
+            return False
+        waiters.append((deadline_s, ended))
+        if self._sweeper is None:
+            self._sweeper = self._loop.later(SWEEP_S, self._sweep)
+        return True
+
+    def release(self, message_id: str, outcome: str | None) -> None:
+        for _, ended in self._waiting.pop(message_id, ()):
+            ended(outcome, None)
+
+    def _sweep(self) -> None:
+        now, waits = time.monotonic(), False
+        late: list[Ended] = []
+        for message_id, waiters in self._waiting.items():
+            if waiters:
+                kept = [waiter for waiter in waiters if waiter[0] > now]
+                late += [ended for limit_s, ended in waiters if limit_s <= now]
+                self._waiting[message_id] = kept
+                waits = waits or bool(kept)
+        self._sweeper = self._loop.later(SWEEP_S, self._sweep) if waits else None
+        for ended in late:
+            ended(None, still_finalizing())
+
+
+def still_finalizing() -> Busy:
+    return Busy(
+        "the message is stored; who is told of it is still being found out. Repeat the same idempotency key",
+        code="original_append_durable",
+        reason="finalizing",
+    )
