@@ -89,10 +89,12 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
 
 class Unwoken(msgspec.Struct, frozen=True):
     """``mail``: never-woken mail, newest first. ``head``: the unread mail of the asked wake's mailbox, None when all of
-    it is acknowledged (or no head was asked)."""
+    it is acknowledged (or no head was asked). ``settled``: nothing is left out, neither for the limit nor because its
+    own dispatch is under way."""
 
     mail: list[Unread]
     head: Unread | None = None
+    settled: bool = False
 
 
 class ListUnread(msgspec.Struct, frozen=True):
@@ -106,10 +108,12 @@ class ListUnread(msgspec.Struct, frozen=True):
 
 
 class UnreadPage(msgspec.Struct, frozen=True):
-    """``next`` is the ``after`` of the next page, None on the last one."""
+    """``next`` is the ``after`` of the next page, None on the last one. ``skipped``: never-woken messages that are left
+    out because their own dispatch is under way."""
 
     mail: list[Unread]
     next: tuple[str, str] | None = None
+    skipped: int = 0
 
 
 class UnreadOf(msgspec.Struct, frozen=True):
@@ -119,6 +123,18 @@ class UnreadOf(msgspec.Struct, frozen=True):
 
 class MaybeUnread(msgspec.Struct, frozen=True):
     mail: Unread | None = None
+
+
+class AskStale(msgspec.Struct, frozen=True):
+    """Wakes that wait in queues, as (receiver, mailbox, sequence)."""
+
+    wakes: list[tuple[str, str, int]]
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """Those of them whose receiver has nothing unread in the mailbox."""
+
+    wakes: list[tuple[str, str, int]]
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -151,3 +167,4 @@ MAILBOX_UNWOKEN = read("mailbox.unwoken", AskUnwoken, Unwoken)
 MAILBOX_UNREAD = read("mailbox.unread", ListUnread, UnreadPage)
 MAILBOX_UNREAD_OF = read("mailbox.unread_of", UnreadOf, MaybeUnread)
 MAILBOX_MARK = write("mailbox.mark", Marks, Anything, repeatable=True, timeout_s=None)
+MAILBOX_STALE = read("mailbox.stale", AskStale, Stale)
