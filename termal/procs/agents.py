@@ -1,6 +1,7 @@
 """Which coding agents this machine has: their command lines and whether they can be used. Starts none to find out."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,10 +85,6 @@ def readiness(agent: str, config: Config, environ: Mapping[str, str]) -> Readine
     command = find_command(agent, config, environ)
     if command is None:
         return _without_command(agent, config_of(agent, config))
-    if agent == "Codex":
-        # Found, and yet of no use: a session that could never run a turn must not be created.
-        detail = "Codex is installed, but this version has no Codex adapter yet."
-        return Readiness(agent=agent, status="needsSetup", blocking=True, detail=detail, command_path=command.path)
     if agent == "Claude" and not _has_package("claude_agent_sdk"):
         detail = "Claude Code is installed, its Python SDK is not: pip install 'termal[claude]'."
         return Readiness(agent=agent, status="needsSetup", blocking=True, detail=detail, command_path=command.path)
@@ -107,7 +104,8 @@ def version(agent: str, config: Config, environ: Mapping[str, str], *, timeout_s
     import subprocess  # noqa: PLC0415
 
     command = find_command(agent, config, environ)
-    if command is None or agent == "Demo":
+    if command is None or agent == "Demo" or _LAUNCHER.fullmatch(Path(command.path).name):
+        # What runs a program says its own version.
         return None
     try:
         started = subprocess.Popen(
@@ -130,6 +128,7 @@ def version(agent: str, config: Config, environ: Mapping[str, str], *, timeout_s
     return lines[0].strip() or None if lines and started.returncode == 0 else None
 
 
+_LAUNCHER = re.compile(r"(python|node|npx|npm|pnpm|bun|bunx|deno|uv|uvx|pipx|env|sh|bash|docker|ssh)[0-9.]*")
 _WHERE: dict[Source, str] = {"configured": "as configured", "path": "found on PATH", "bundled": "bundled"}
 
 
@@ -146,12 +145,27 @@ def _without_command(agent: str, own: AgentConfig) -> Readiness:
 
 
 def _warning(agent: str, own: AgentConfig, environ: Mapping[str, str]) -> str | UnsetType:
+    if agent == "Codex":
+        return _codex_warning(own, environ)
     if agent != "Gemini" or any(name.startswith(("GEMINI_", "GOOGLE_")) for name in (*environ, *own.env)):
         return UNSET
     folder = Path(environ.get("HOME", "/")) / ".gemini"
     if any((folder / name).exists() for name in ("oauth_creds.json", "settings.json", ".env")):
         return UNSET
     return "No sign-in of Gemini was found: run gemini once in a terminal, or set GEMINI_API_KEY."
+
+
+def _codex_warning(own: AgentConfig, environ: Mapping[str, str]) -> str | UnsetType:
+    if any(name in ("OPENAI_API_KEY", "CODEX_API_KEY") for name in (*environ, *own.env)):
+        return UNSET
+    folder = Path(environ.get("CODEX_HOME") or Path(environ.get("HOME", "/")) / ".codex")
+    try:
+        if (folder / "auth.json").exists() or "model_provider" in (folder / "config.toml").read_text("utf-8"):
+            return UNSET
+    except (OSError, ValueError):
+        # No configuration, or one that Codex itself will complain of.
+        pass
+    return "No sign-in of Codex was found: run `codex login` once in a terminal."
 
 
 def _which(program: str, environ: Mapping[str, str]) -> str | None:
