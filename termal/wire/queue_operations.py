@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from termal.wire.operation import write
+from termal.wire.operation import read, write
 from termal.wire.turns import Anything
 
 
@@ -42,19 +42,30 @@ class RetractWakes(msgspec.Struct, frozen=True):
 
 
 class MaterializeWakes(msgspec.Struct, frozen=True):
-    """Put each wake to the front of the queue, or in place of an older one of its mailbox; nothing starts."""
+    """Put each wake to the front of the queue, or in place of an older one of its mailbox; nothing starts.
+
+    A session that has started a turn since the daemon did is left as it is: it may be at work on that mail."""
 
     session_id: str
     wakes: list[Wake]
 
 
 class Materialized(msgspec.Struct, frozen=True):
-    """``known``: the session is there, and the wakes are in its queue."""
+    """``known``: the session is there, and the wakes are in its queue. ``started``: it is there, but has started a turn
+    since the daemon did, and nothing was put in."""
 
     known: bool
+    started: bool = False
+
+
+class QueuedWakes(msgspec.Struct, frozen=True):
+    """Every wake that waits in a queue, as (receiver, mailbox, sequence)."""
+
+    wakes: list[tuple[str, str, int]]
 
 
 QUEUE_OFFER = write("queue.offer", OfferWake, WakeOffered, repeatable=True)
 """A repeat is known by mailbox and sequence and answered like the first attempt."""
 QUEUE_RETRACT = write("queue.retract", RetractWakes, Anything, repeatable=True)
 QUEUE_MATERIALIZE = write("queue.materialize", MaterializeWakes, Materialized, repeatable=True)
+QUEUE_WAKES = read("queue.wakes", Anything, QueuedWakes)

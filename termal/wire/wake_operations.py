@@ -35,11 +35,13 @@ class Prepare(msgspec.Struct, frozen=True):
 
 class Prepared(msgspec.Struct, frozen=True):
     """``wakes``: never-woken mail, newest first. ``head``: the head's wake worded anew, None when its mail is
-    acknowledged; ``asked`` is False when storage could not be asked, and then nothing may be concluded."""
+    acknowledged; ``asked`` is False when storage could not be asked, and then nothing may be concluded. ``settled``:
+    these are all, and nothing is being sent to the session at this moment."""
 
     wakes: list[Wake]
     head: Wake | None = None
     asked: bool = True
+    settled: bool = False
 
 
 class Rebuild(msgspec.Struct, frozen=True):

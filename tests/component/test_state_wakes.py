@@ -139,6 +139,18 @@ def test_a_repeated_offer_is_answered_like_the_first_and_starts_nothing(
     assert len(texts(state.read(session_id))) == 2
 
 
+def test_a_repeated_offer_is_known_whatever_came_between(state: StateWorker, runtime: FakeRuntime) -> None:
+    """Keys of clients and wakes of other mailboxes do not push it out of memory."""
+    session_id = state.create()
+    assert offer(state, session_id, 1) == DELIVERED
+    for number in range(20):
+        state.send(session_id, f"prompt {number}")
+        offer(state, session_id, 1, f"mailbox-{100 + number}")
+    assert offer(state, session_id, 1) == DELIVERED
+    assert [text for text in waiting(state, session_id) if text.endswith("in mailbox-1")] == []
+    assert len(runtime.turns) == 1
+
+
 def test_who_is_no_root_is_not_woken(state: StateWorker, runtime: FakeRuntime) -> None:
     child, proxy = state.create(), state.create()
     state.stop()

@@ -1,53 +1,43 @@
 """The wake worker as a real process: ready with both of its peers, never before; its figures, its end."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
-from termal.bus.server import Handler, Request
 from termal.wire.control import EXIT_OK, Beat, BootDone, Ready
-from termal.wire.coordination_operations import COORDINATION_PING, WAKE_FACTS, WAKE_PING
+from termal.wire.coordination_operations import WAKE_FACTS, WAKE_PING
 from termal.wire.errors import InvalidRequest
 from termal.wire.launch import StartKind
 from termal.wire.session_operations import STATE_FACTS
 from termal.wire.turns import Anything
-from tests.support.bus_peer import call, serving
+from tests.support.bus_peer import call
 from tests.support.control_peer import ControlPeer
+from tests.support.wake_peers import WakePeers, wake_peers
 
 MODULE = "workers.wake"
-
-
-def _ping(request: Request, _: Anything) -> None:
-    request.reply(Anything())
-
-
-STATE: dict[str, Handler] = {}
-COORDINATION: dict[str, Handler] = {COORDINATION_PING.name: _ping}
 
 
 @pytest.mark.parametrize("start", ["boot", "replacement"])
 def test_it_is_ready_once_both_peers_are_there_and_beats_meanwhile(
     home_dir: Path, run_dir: Path, start: StartKind
 ) -> None:
-    with ControlPeer(MODULE, home_dir, run_dir, start=start) as worker:
-        with serving(run_dir, "state", STATE):
-            worker.wait_for(Beat, count=2)
-            assert worker.said(Ready) == []
-            with serving(run_dir, "coordination", COORDINATION):
-                worker.wait_for(Ready)
-                if start == "boot":
-                    worker.wait_for(BootDone)
-                worker.forget_beats()
-                worker.wait_for(Beat)
+    peers = WakePeers(run_dir)
+    with contextlib.closing(peers), ControlPeer(MODULE, home_dir, run_dir, start=start) as worker:
+        peers.state()
+        worker.wait_for(Beat, count=2)
+        assert worker.said(Ready) == []
+        peers.coordination()
+        worker.wait_for(Ready)
+        if start == "boot":
+            worker.wait_for(BootDone)
+        worker.forget_beats()
+        worker.wait_for(Beat)
         assert len(worker.said(BootDone)) == (1 if start == "boot" else 0)
 
 
 def test_it_serves_its_operations_and_counts_them(home_dir: Path, run_dir: Path) -> None:
-    with (
-        serving(run_dir, "state", STATE),
-        serving(run_dir, "coordination", COORDINATION),
-        ControlPeer(MODULE, home_dir, run_dir) as worker,
-    ):
+    with wake_peers(run_dir), ControlPeer(MODULE, home_dir, run_dir) as worker:
         worker.wait_for(Ready)
         assert call(run_dir, "wake", WAKE_PING, Anything()) == Anything()
         assert call(run_dir, "wake", WAKE_PING, Anything()) == Anything()
@@ -58,12 +48,12 @@ def test_it_serves_its_operations_and_counts_them(home_dir: Path, run_dir: Path)
 
 
 def test_a_peer_that_comes_back_is_no_second_start(home_dir: Path, run_dir: Path) -> None:
-    with serving(run_dir, "coordination", COORDINATION), ControlPeer(MODULE, home_dir, run_dir) as worker:
-        with serving(run_dir, "state", STATE):
-            worker.wait_for(BootDone)
-        with serving(run_dir, "state", STATE):
-            worker.forget_beats()
-            worker.wait_for(Beat, count=2)
+    with wake_peers(run_dir) as peers, ControlPeer(MODULE, home_dir, run_dir) as worker:
+        worker.wait_for(BootDone)
+        peers.state_ends()
+        peers.state()
+        worker.forget_beats()
+        worker.wait_for(Beat, count=2)
         assert (len(worker.said(Ready)), len(worker.said(BootDone))) == (1, 1)
 
 
@@ -71,7 +61,7 @@ def test_a_peer_that_comes_back_is_no_second_start(home_dir: Path, run_dir: Path
 def test_a_stop_ends_it_with_exit_0(home_dir: Path, run_dir: Path, peers: bool) -> None:
     with ControlPeer(MODULE, home_dir, run_dir) as worker:
         if peers:
-            with serving(run_dir, "state", STATE), serving(run_dir, "coordination", COORDINATION):
+            with wake_peers(run_dir):
                 worker.wait_for(Ready)
                 assert worker.stop() == EXIT_OK
         else:

@@ -4,31 +4,44 @@ from collections.abc import Mapping
 from typing import Literal
 
 from termal.bus.server import Handler, Request
-from termal.model.stored import PROMPT_KEYS, PromptKey
+from termal.model.stored import WakeKey
 from termal.rules.wake_queue import place_wake
 from termal.wire.errors import TermalError
-from termal.wire.queue_operations import Materialized, MaterializeWakes, OfferWake, RetractWakes, Wake, WakeOffered
+from termal.wire.queue_operations import (
+    Materialized,
+    MaterializeWakes,
+    OfferWake,
+    QueuedWakes,
+    RetractWakes,
+    Wake,
+    WakeOffered,
+)
 from termal.wire.turns import Anything
 from workers.state.change import Book
-from workers.state.rows import queued, remembered
+from workers.state.prompts import Again
+from workers.state.rows import queued
 from workers.state.session_record import SessionRecord
 from workers.state.turns import Turns
-from workers.state.wake_entries import entry_of, held_wake, origin_of, refresh
+from workers.state.wake_entries import entry_of, held_wake, known_wake, origin_of, refresh, remember, to_front
+from workers.state.wake_reports import WakeReports
 
 _QUEUED = WakeOffered("queuedBehindActiveTurn")
 _DELIVERED = WakeOffered("deliveredToIdleSession")
 
 
 class Wakes:
-    def __init__(self, book: Book, turns: Turns) -> None:
+    def __init__(self, book: Book, turns: Turns, reports: WakeReports, again: Again) -> None:
         self._book = book
         self._turns = turns
+        self._reports = reports
+        self._again = again
 
     def table(self) -> Mapping[str, Handler]:
         return {
             "queue.offer": self.offer,
             "queue.retract": self.retract,
             "queue.materialize": self.materialize,
+            "queue.wakes": self.waiting,
         }
 
     # ----------------------------------------------------------------------- offer
@@ -36,17 +49,37 @@ class Wakes:
     def offer(self, request: Request, body: OfferWake) -> None:
         """The handler of ``queue.offer``: answered once its outcome is stored, for a started turn once it is taken."""
         record = self._book.registry.sessions.get(body.session_id)
+        mail = self._turns.mail
+        if record is not None and self._starts_another(record, body.wake) and mail.waits(record):
+            mail.before(record, lambda: self._again(self._offer, request, body))
+        else:
+            self._offer(request, body)
+
+    def _offer(self, request: Request, body: OfferWake) -> None:
+        record = self._book.registry.sessions.get(body.session_id)
         reason = self._unwakeable(record)
         if record is None or reason:
+            if record is not None:
+                self._turns.mail.expected(record)
             request.reply(_not_woken(reason))
             return
-        known = remembered(record.prompt_keys, _key(body.wake))
-        if known is None:
-            self._place(request, record, body.wake)
-        elif known.queued:
+        wake = body.wake
+        known = known_wake(record, wake.mailbox_id, wake.sequence)
+        if known is None or (not record.busy and held_wake(record.queue, wake.mailbox_id) is not None):
+            # What waits at a session where nothing runs is started, by a repeat as well.
+            self._place(request, record, wake)
+        elif known.started != wake.sequence:
             self._book.journal.stored(lambda: request.reply(_QUEUED))
         else:
             self._started(request, record, known.prompt_id)
+
+    @staticmethod
+    def _starts_another(record: SessionRecord, wake: Wake) -> bool:
+        """An offer of ``wake`` would start what waits before it: that is looked at first."""
+        if record.busy or not record.queue:
+            return False
+        origin = origin_of(record.queue[0].entry)
+        return origin is None or origin.mailbox_id != wake.mailbox_id
 
     def _place(self, request: Request, record: SessionRecord, wake: Wake) -> None:
         held = held_wake(record.queue, wake.mailbox_id)
@@ -61,8 +94,13 @@ class Wakes:
             queue.append(queued(entry_of(wake, prompt_id)))
         record.queue = [queue[place] for place in placement.order]
         starts = placement.start and record.queue[0].entry.pending_prompt.id == prompt_id
-        key = PromptKey(key=_key(wake), prompt_id=prompt_id, queued=not starts)
-        record.prompt_keys = [*record.prompt_keys, key][-PROMPT_KEYS:]
+        key = WakeKey(
+            mailbox_id=wake.mailbox_id,
+            sequence=wake.sequence,
+            prompt_id=prompt_id,
+            started=wake.sequence if starts else 0,
+        )
+        remember(record, key)
         change = self._book.change()
         if placement.start:
             self._turns.dispatch_head(change, record)
@@ -85,8 +123,6 @@ class Wakes:
             if error is None:
                 request.reply(_DELIVERED)
                 return
-            # The wake is in the queue again and may be offered once more: that is no repeat.
-            record.prompt_keys = [key for key in record.prompt_keys if key.prompt_id != prompt_id]
             request.reply(_not_woken(error.reason or "dispatchFailed"))
 
         turn.on_taken.append(taken)
@@ -122,29 +158,30 @@ class Wakes:
         if record is None or record.remote or self._book.registry.is_child(record):
             request.reply(Materialized(known=False))
             return
-        changed = [self._to_front(record, wake) for wake in body.wakes]
+        registry = self._book.registry
+        if record.started_in and record.started_in == registry.starts:
+            request.reply(Materialized(known=False, started=True))
+            return
+        # The same pass twice changes nothing.
+        changed = [to_front(registry, record, wake) for wake in body.wakes]
         if any(changed):
             change = self._book.change()
             change.summary(record)
             change.commit()
-        self._book.journal.stored(lambda: request.reply(Materialized(known=True)))
+        # What was reported of these wakes before is older than what their sender marks next.
+        self._reports.when_none(
+            record.id, lambda: self._book.journal.stored(lambda: request.reply(Materialized(known=True)))
+        )
 
-    def _to_front(self, record: SessionRecord, wake: Wake) -> bool:
-        """Whether the queue is another one now: the same pass twice changes nothing."""
-        held = held_wake(record.queue, wake.mailbox_id)
-        if held is None:
-            entry = entry_of(wake, self._book.registry.new_message_id())
-            record.queue = [queued(entry), *record.queue]
-            return True
-        origin = origin_of(record.queue[held].entry)
-        if origin is None or (origin.sequence, origin.unread_count) == (wake.sequence, wake.unread_count):
-            return False
-        return refresh(record.queue, held, entry_of(wake, ""))
-
-
-def _key(wake: Wake) -> str:
-    """Among the keys of prompts; those of clients hold no line break."""
-    return f"wake\n{wake.mailbox_id}\n{wake.sequence}"
+    def waiting(self, request: Request, _: Anything) -> None:
+        """The handler of ``queue.wakes``."""
+        wakes = [
+            (record.id, origin.mailbox_id, origin.sequence)
+            for record in self._book.registry.sessions.values()
+            for waiting in record.queue
+            if (origin := origin_of(waiting.entry)) is not None
+        ]
+        request.reply(QueuedWakes(wakes))
 
 
 def _covered(record: SessionRecord, place: int, through: int) -> bool:

@@ -14,15 +14,23 @@ class WorkflowQueues:
     def go_on(self) -> None:
         """The start is over: workflow prompts wait for nobody. All other queues wait for the next activity."""
         for record in list(self._book.registry.sessions.values()):
-            self._hand_off(record, again=True)
+            self.activate(record)
+
+    def activate(self, record: SessionRecord) -> None:
+        """Go on with the queue of ``record`` if its first entry but wakes is a workflow prompt and nothing runs."""
+        if self._may_start(record):
+            self._turns.mail.before(record, lambda: self._hand_off(record, again=True))
+
+    def _may_start(self, record: SessionRecord) -> bool:
+        if record.removed or record.busy or record.turn is not None:
+            return False
+        sources = [queued.entry.source for queued in record.queue]
+        return drains_after_loss(sources, blocked=record.blocked) and self._turns.problem(record) is None
 
     def _hand_off(self, record: SessionRecord, *, again: bool) -> None:
         """Start the head. What is refused goes back to the front; ``again``: a wake ahead of the workflow prompt is
         then tried once more."""
-        if record.removed or record.busy or record.turn is not None:
-            return
-        sources = [queued.entry.source for queued in record.queue]
-        if not drains_after_loss(sources, blocked=record.blocked) or self._turns.problem(record) is not None:
+        if not self._may_start(record):
             return
         entry = record.queue[0].entry
         change = self._book.change()
@@ -30,4 +38,7 @@ class WorkflowQueues:
         turn.entry = entry
         change.commit()
         if again and entry.source == "mailbox":
-            turn.on_taken.append(lambda error: self._hand_off(record, again=False) if error is not None else None)
+            turn.on_taken.append(lambda error: self._once_more(record) if error is not None else None)
+
+    def _once_more(self, record: SessionRecord) -> None:
+        self._turns.mail.before(record, lambda: self._hand_off(record, again=False))
