@@ -2,8 +2,8 @@
 
     python -m tests.agents.install
 
-The Claude SDK goes into the running interpreter's environment, the others into ``.agents/`` of the checkout. What is
-there already is left alone.
+The Claude SDK and Codex go into the running interpreter's environment, the others into ``.agents/`` of the checkout.
+What is there already is left alone.
 """
 
 import importlib.metadata

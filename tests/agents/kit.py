@@ -23,7 +23,24 @@ from workers.runtime.place import Place
 
 REQUIRED = "TERMAL_AGENTS_REQUIRED"
 """Set to 1: an agent that is not there fails its tests, which are skipped otherwise."""
-_SHELL = {"anthropic": "Bash", "chat": "bash", "gemini": "run_shell_command"}
+_SHELL = {"anthropic": "Bash", "chat": "bash", "gemini": "run_shell_command", "responses": "exec_command"}
+_PACKAGES = {"Claude": ("claude_agent_sdk", "_bundled/claude"), "Codex": ("codex_cli_bin", "bin/codex")}
+_CODEX = """\
+model_provider = "scripted"
+check_for_update_on_startup = false
+[features]
+plugins = false
+apps = false
+[analytics]
+enabled = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "SCRIPTED_KEY"
+request_max_retries = 1
+stream_max_retries = 2
+"""
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -39,7 +56,8 @@ class Scene(msgspec.Struct, frozen=True):
     closed_port: int
 
     def spec(self, agent: str, **changes: object) -> SessionSpec:
-        spec = SessionSpec(session_id="session-1", agent=agent, workdir=str(self.work), model=_MODELS[agent])
+        modes = {"approvalPolicy": "on-request", "sandboxMode": "workspace-write"} if agent == "Codex" else {}
+        spec = SessionSpec("session-1", agent, str(self.work), _MODELS[agent], modes=modes)
         return msgspec.structs.replace(spec, **changes)
 
     def agents(self, **environ: str) -> Agents:
@@ -48,10 +66,18 @@ class Scene(msgspec.Struct, frozen=True):
         place = Place(Config(), environment, "scripted-test", self.home, portable=False)
         return Agents(place, self.log)
 
+    @property
+    def codex_home(self) -> Path:
+        return self.home / ".codex"
+
     def environment(self) -> dict[str, str]:
         """What the agents get: each takes its own family of names."""
         url = self.model.url
         proxy = f"http://127.0.0.1:{self.closed_port}"
+        self.codex_home.mkdir(exist_ok=True)
+        config = self.codex_home / "config.toml"
+        if not config.exists():
+            config.write_text(_CODEX.format(url=url), "utf-8")
         path = os.pathsep.join([str(PROGRAMS), os.environ.get("PATH", os.defpath)])
         return {
             "PATH": path,
@@ -70,26 +96,30 @@ class Scene(msgspec.Struct, frozen=True):
             "OPENCODE_CONFIG_CONTENT": msgspec.json.encode(_opencode(url)).decode(),
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "SCRIPTED_KEY": "scripted",
+            "TERMAL_CODEX_APPROVAL": "on-request",
         }
 
 
-_MODELS = {"Claude": "sonnet", "Gemini": "gemini-2.5-flash", "OpenCode": "scripted/scripted-1"}
+_MODELS = {"Claude": "sonnet", "Gemini": "gemini-2.5-flash", "OpenCode": "scripted/scripted-1", "Codex": "gpt-5.5"}
 
 
 def shell(command: str) -> Json:
-    """The part of a script that makes any of the agents run ``command``."""
+    """The part of a script that makes any of the agents run ``command``, with a question where it asks at all."""
     arguments = {"command": command, "description": "a command of the test"}
-    return {"tool": _SHELL, "args": arguments}
+    escalated = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "the test"}
+    return {"tool": _SHELL, "args": arguments, "args_for": {"responses": escalated}}
 
 
 def program_of(agent: str) -> str | None:
     """The agent's program, None where it is not installed."""
-    if agent != "Claude":
+    if agent not in _PACKAGES:
         return shutil.which(agent.lower(), path=str(PROGRAMS))
-    found = importlib.util.find_spec("claude_agent_sdk")
+    package, program = _PACKAGES[agent]
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         return None
-    bundled = Path(found.origin).parent / "_bundled" / "claude"
+    bundled = Path(found.origin).parent / program
     return str(bundled) if bundled.exists() else None
 
 

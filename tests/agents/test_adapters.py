@@ -22,7 +22,7 @@ from workers.runtime.adapter import Adapter, AgentFailed
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(180)]
 
-AGENTS = ("Claude", "Gemini", "OpenCode")
+AGENTS = ("Claude", "Codex", "Gemini", "OpenCode")
 UNKNOWN_CONVERSATION = "5e1f0c3a-0000-4000-8000-000000000001"
 
 

@@ -151,9 +151,93 @@ def test_a_read_only_conversation_reads_and_has_no_tool_that_writes(scene: Scene
             assert not turn.of(ApprovalAsked)
             assert not (scene.work / "a.txt").exists()
             offered = set(scene.model.asked()[-1]["tools"])
-            assert {"Glob", "Grep", "Read"} <= offered
-            assert not {"Bash", "Edit", "Write", "NotebookEdit", "Task"} & offered
+            assert {"Bash", "Glob", "Grep", "Read"} <= offered
+            assert not {"Edit", "Write", "NotebookEdit", "Task"} & offered
             assert "the content" in sent(scene)
+
+    asyncio.run(scenario())
+
+
+def settings_that_allow_bash(scene: Scene) -> None:
+    """The user's own rules, which outrank every question."""
+    folder = scene.home / ".claude"
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps({"permissions": {"allow": ["Bash"]}}))
+
+
+@pytest.mark.case("A98")
+def test_a_read_only_child_runs_what_is_proven_to_read_whatever_the_user_allows(scene: Scene) -> None:
+    settings_that_allow_bash(scene)
+    faults = scene.work.parent / "faults"
+    calls = [[shell("git status --short --branch")], [shell("git diff --output=x")], [shell("touch a.txt")]]
+    scene.model.play(
+        [
+            {"match": "go$", "turns": [*calls, [{"text": "done"}]]},
+            {"match": "again$", "turns": [[shell("git status")], [{"text": "done"}]]},
+        ]
+    )
+
+    async def scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+        async with Claude(scene, scene.spec("Claude", read_only=True, delegated=True)) as adapter:
+            turn = await completed(adapter, "go")
+            assert [card.status for card in turn.of(ToolEnded)] == ["success", "error", "error"]
+            assert not turn.of(ApprovalAsked)
+            assert "No commits yet" in sent(scene)
+            assert "Write" not in set(scene.model.asked()[-1]["tools"])
+            faults.mkdir()
+            (faults / "claude.guard").write_text("raise")
+            monkeypatch.setattr("termal.faults._DIRECTORY", str(faults))
+            broken = await completed(adapter, "again")
+            assert [card.status for card in broken.of(ToolEnded)] == ["error"]
+            assert not broken.of(ApprovalAsked)
+        assert sorted(path.name for path in scene.work.iterdir()) == [".git"]
+
+    with pytest.MonkeyPatch.context() as patched:
+        asyncio.run(scenario(patched))
+
+
+def test_a_delegated_child_asks_for_every_commit_in_every_mode(scene: Scene) -> None:
+    settings_that_allow_bash(scene)
+    commit = shell("git commit --allow-empty -m x")
+    scene.model.play(
+        [
+            {"match": "first$", "turns": [[shell("touch free")], [commit], [{"text": "done"}]]},
+            {"match": "second$", "turns": [[commit], [{"text": "done"}]]},
+        ]
+    )
+
+    async def scenario() -> None:
+        spec = scene.spec("Claude", delegated=True, modes={"claudeApprovalMode": "auto-approve"})
+        async with Claude(scene, spec) as adapter:
+            for words in ("first", "second"):
+                turn = await prompt(adapter, words)
+                asked = await turn.question()
+                assert "git commit" in asked.command
+                offered = {one.decision for one in asked.options}
+                assert offered == {"accepted", "rejected"}
+                await adapter.answer(asked.request, option(asked, "accepted"))
+                assert (await turn.end()).outcome == "completed"
+            assert (scene.work / "free").exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_delegated_child_writes_no_file_outside_of_its_worktree(scene: Scene) -> None:
+    outside = scene.work.parent / "outside.txt"
+    calls: list[Json] = [
+        {"tool": "Write", "args": {"file_path": str(path), "content": "x"}}
+        for path in (outside, scene.work / "inside.txt", scene.work / ".git" / "hook")
+    ]
+    scene.model.play([{"match": "go$", "turns": [*([one] for one in calls), [{"text": "done"}]]}])
+
+    async def scenario() -> None:
+        spec = scene.spec("Claude", delegated=True, modes={"claudeApprovalMode": "auto-approve"})
+        async with Claude(scene, spec) as adapter:
+            turn = await completed(adapter, "go")
+            assert not turn.of(ApprovalAsked)
+            assert (scene.work / "inside.txt").exists()
+            assert not outside.exists()
+            assert not (scene.work / ".git" / "hook").exists()
 
     asyncio.run(scenario())
 
@@ -169,6 +253,26 @@ def test_plan_mode_can_be_entered_and_left_without_a_new_process(scene: Scene) -
             await completed(adapter, "two")
             assert adapter.pid == pid
             assert not await adapter.apply(with_mode(scene, "read-only-auto-approve"))
+
+    asyncio.run(scenario())
+
+
+def test_a_changed_approval_mode_holds_from_the_next_call_of_the_same_turn(scene: Scene) -> None:
+    scene.model.play(
+        [{"match": "two$", "turns": [[shell("touch one")], [{"gate": "go"}, shell("touch two")], [{"text": "done"}]]}]
+    )
+
+    async def scenario() -> None:
+        async with Claude(scene, scene.spec("Claude")) as adapter:
+            turn = await prompt(adapter, "two")
+            asked = await turn.question()
+            await adapter.answer(asked.request, option(asked, "accepted"))
+            await turn.until(lambda: turn.of(ToolEnded), "the first command")
+            assert await adapter.apply(with_mode(scene, "auto-approve"))
+            scene.model.gate("go").opened.set()
+            assert (await turn.end()).outcome == "completed"
+            assert len(turn.of(ApprovalAsked)) == 1
+            assert (scene.work / "two").exists()
 
     asyncio.run(scenario())
 
@@ -198,6 +302,20 @@ def test_each_turn_reports_its_own_tokens_and_cost(scene: Scene) -> None:
             assert [(usage.input_tokens, usage.output_tokens) for usage in first + second] == [(7, 7), (7, 7)]
             assert first[0].cost_usd is not None
             assert second[0].cost_usd == pytest.approx(first[0].cost_usd)
+
+    asyncio.run(scenario())
+
+
+def test_a_required_review_whose_tools_do_not_start_ends_at_once(scene: Scene) -> None:
+    scene.model.play([{"match": "review$", "turns": [[{"text": "never heard"}, {"gate": "never"}]]}])
+    server = McpServer("termal-delegation", sys.executable, ["-c", "raise SystemExit(1)"])
+    spec = scene.spec("Claude", mcp_servers=[server], delegated=True, submits_review=True)
+
+    async def scenario() -> None:
+        async with Claude(scene, spec) as adapter:
+            end = await (await prompt(adapter, "review")).end()
+            assert end.outcome == "failed"
+            assert "cannot be submitted" in end.detail
 
     asyncio.run(scenario())
 
@@ -311,7 +429,9 @@ def test_only_allowed_variables_reach_the_agent_and_its_commands(scene: Scene, m
     asyncio.run(scenario())
 
 
-def test_a_repository_can_run_nothing_at_the_start(scene: Scene) -> None:
+@pytest.mark.case("A101")
+@pytest.mark.parametrize("delegated", [False, True], ids=["root", "delegated"])
+def test_a_repository_can_run_nothing_at_the_start(scene: Scene, delegated: bool) -> None:
     hook = {"matcher": "", "hooks": [{"type": "command", "command": f"touch {scene.home}/hooked"}]}
     settings = scene.work / ".claude"
     settings.mkdir()
@@ -321,7 +441,7 @@ def test_a_repository_can_run_nothing_at_the_start(scene: Scene) -> None:
     scene.model.play([{"match": "hi$", "turns": [[{"text": "hello"}]]}])
 
     async def scenario() -> None:
-        async with Claude(scene, scene.spec("Claude")) as adapter:
+        async with Claude(scene, scene.spec("Claude", delegated=delegated, read_only=delegated)) as adapter:
             await completed(adapter, "hi")
         assert not (scene.home / "hooked").exists()
         assert not (scene.home / "served").exists()

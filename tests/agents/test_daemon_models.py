@@ -26,7 +26,7 @@ def refreshed(daemon: Daemon, session_id: str) -> dict[str, Any]:
         return found
 
 
-@pytest.mark.parametrize("agent", ["Claude", "Gemini", "OpenCode"])
+@pytest.mark.parametrize("agent", ["Claude", "Codex", "Gemini", "OpenCode"])
 def test_an_agent_says_its_models_before_its_first_turn(daemon: Daemon, scene: Scene, agent: str) -> None:
     require(agent)
     person = Person(daemon, agent, agent=agent, workdir=scene.work)
