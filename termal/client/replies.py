@@ -29,13 +29,19 @@ class Health(Record, frozen=True):
 
 
 class State(Record, frozen=True):
-    """``GET /api/state``: the whole daemon without transcripts. ``sessions`` are summaries."""
+    """``GET /api/state``: the whole daemon without transcripts. ``sessions`` are summaries.
+
+    ``sse_fallback``: a stream could not get more than the revision; ask for the rest.
+    """
 
     revision: int
     server_instance_id: str
+    sse_fallback: bool = msgspec.field(default=False, name="_sseFallback")
     sessions: list[Session] = []
     agent_readiness: list[Readiness] = []
     projects: list[dict[str, Any]] = []
+    delegations: list[dict[str, Any]] = []
+    delegation_waits: list[dict[str, Any]] = []
 
 
 class ProjectMade(Record, frozen=True):
@@ -93,6 +99,11 @@ class Delta(Record, frozen=True):
     text_start_byte: int | None = None
     command: str | None = None
     output: str | None = None
+    delegation: dict[str, Any] | None = None
+    delegation_id: str | None = None
+    result: dict[str, Any] | None = None
+    wait: dict[str, Any] | None = None
+    wait_id: str | None = None
 
     def session_status(self) -> SessionStatus | None:
         """The status of the session after this event, None when the event does not say (a command has its own)."""
@@ -101,13 +112,3 @@ class Delta(Record, frozen=True):
         if self.type in _WITH_SESSION_STATUS and self.status is not None:
             return _session_status(self.status)
         return None
-
-
-class Failure(Record, frozen=True):
-    """The body of every error."""
-
-    error: str
-    code: str
-    request_id: str = ""
-    reason: str | None = None
-    detail: Any = None

@@ -1,6 +1,6 @@
 """Server-sent events: bytes in, named events out. Knows the text format, not what the events mean."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
 import msgspec
 
@@ -23,27 +23,48 @@ class Event(msgspec.Struct, frozen=True):
         return _delta(self.data)
 
 
-def parse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
-    """The events in the bytes of a stream; comments are dropped, an event cut off at the end as well."""
-    name, data = "", list[str]()
-    for line in _lines(chunks):
+class Parser:
+    """Takes a stream piece by piece. Comments are dropped, an event cut off at the end as well."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._name = ""
+        self._data: list[str] = []
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that ``chunk`` completes."""
+        # Not str.splitlines or httpx's iter_lines: they also break at U+2028 and its like, which JSON text may hold.
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        events = []
+        for line in lines:
+            event = self._line(line.removesuffix(b"\r").decode("utf-8", "replace"))
+            if event is not None:
+                events.append(event)
+        return events
+
+    def _line(self, line: str) -> Event | None:
         if not line:
-            if data:
-                yield Event(name or "message", "\n".join(data))
-            name, data = "", []
-            continue
+            name, data = self._name, self._data
+            self._name, self._data = "", []
+            return Event(name or "message", "\n".join(data)) if data else None
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if field == "event":
-            name = value
+            self._name = value
         elif field == "data":
-            data.append(value)
+            self._data.append(value)
+        return None
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    # Not str.splitlines or httpx's iter_lines: they also break at U+2028 and its like, which JSON text may hold.
-    rest = b""
+def parse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+    """The events in the bytes of a stream, each as soon as it is complete."""
+    parser = Parser()
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line.removesuffix(b"\r").decode("utf-8", "replace")
+        yield from parser.feed(chunk)
+
+
+async def parse_async_events(chunks: AsyncIterable[bytes]) -> AsyncIterator[Event]:
+    parser = Parser()
+    async for chunk in chunks:
+        for event in parser.feed(chunk):
+            yield event

@@ -11,7 +11,8 @@ LAUNCH = Launch(name="state", home="/h", run_dir="/h/run", control_fd=5, start="
 def test_the_text_of_a_launch() -> None:
     assert LAUNCH.to_environment() == {
         VARIABLE: '{"name":"state","home":"/h","run_dir":"/h/run","control_fd":5,"start":"boot","mark":"abc",'
-        '"host":"127.0.0.1","port":8787,"running":[],"portable":false,"wait":false,"listen_fd":null}',
+        '"host":"127.0.0.1","port":8787,"running":[],"portable":false,"wait":false,"listen_fd":null,'
+        '"auth":"none"}',
         MARK_VARIABLE: "abc",
     }
 
