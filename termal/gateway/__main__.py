@@ -11,6 +11,7 @@ from termal.config import ConfigRefused, read_config
 from termal.home import Home
 from termal.log import Log
 from termal.procs.death import tie_to_parent
+from termal.tokens import read_owner_token
 from termal.wire.control import EXIT_OK, EXIT_USAGE, Go, Refused, Stop, decode_to_worker, encode_line
 from termal.wire.launch import Launch
 
@@ -39,13 +40,9 @@ def main() -> int:
     log = Log("gateway-arbiter", home.log("gateway-arbiter"))
     if launch.listen_fd is None:
         return _refuse(launch, log, "the gateway was started without its listening socket")
-    try:
-        config = read_config(home.config)
-    except ConfigRefused as error:
-        return _refuse(launch, log, str(error))
-    if config.auth == "token":
-        # Serving without the check that was asked for would open the daemon to whoever reaches its port.
-        return _refuse(launch, log, 'config.toml: auth = "token" is not supported by this version of the gateway')
+    obstacle = _obstacle(launch, home)
+    if obstacle:
+        return _refuse(launch, log, obstacle)
     for name in _MEANT_FOR_OTHERS:
         os.environ.pop(name, None)
     # gunicorn looks at its working directory as soon as it is imported; ours may have been removed.
@@ -57,6 +54,20 @@ def main() -> int:
     log.info("gateway.started", start=launch.start)
     GatewayApplication(launch, log).run()
     return EXIT_OK
+
+
+def _obstacle(launch: Launch, home: Home) -> str:
+    """Why nothing can be served, empty when it can."""
+    try:
+        read_config(home.config)
+        if launch.auth == "token" and read_owner_token(home.owner_token) is None:
+            # Serving without the check that was asked for would open the daemon to whoever reaches its port.
+            return f"{home.owner_token.name} is gone: the next start of the daemon makes another"
+    except ConfigRefused as error:
+        return str(error)
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{home.owner_token.name} cannot be read: {error}"
+    return ""
 
 
 def _wait_for_go(control_fd: int) -> bool:

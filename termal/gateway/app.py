@@ -6,9 +6,22 @@ import falcon
 import falcon.asgi
 from falcon.asgi import Request, Response
 
+from termal.gateway.access import Access
 from termal.gateway.agent_commands import AgentCommand, AgentCommands
+from termal.gateway.board import Board, BoardKey, BoardSet
 from termal.gateway.census import Census
+from termal.gateway.codex_threads import thread_routes
 from termal.gateway.context import Gateway
+from termal.gateway.delegation_waits import DelegationAudit, DelegationReview, DelegationWaits
+from termal.gateway.delegations import (
+    CancelDelegation,
+    Capacity,
+    Delegation,
+    DelegationOutput,
+    DelegationResult,
+    Delegations,
+    FollowUpDelegation,
+)
 from termal.gateway.door import Door
 from termal.gateway.events import Events
 from termal.gateway.export import Export
@@ -16,6 +29,14 @@ from termal.gateway.guards import Guards
 from termal.gateway.health import Health
 from termal.gateway.import_session import Import
 from termal.gateway.interactions import AppRequest, Elicitation, UserInput
+from termal.gateway.mailboxes import (
+    AcknowledgeMailbox,
+    Mailboxes,
+    MailboxMessage,
+    MailboxPage,
+    SendMessage,
+    SentMessages,
+)
 from termal.gateway.markers import Marker, Markers
 from termal.gateway.metrics import Metrics
 from termal.gateway.openapi import OpenApi
@@ -29,9 +50,11 @@ from termal.gateway.session_settings import ModelOptions, SessionSettings
 from termal.gateway.sessions import Approval, History, Kill, Messages, QueuedPrompt, Session, Sessions, Stop
 from termal.gateway.state import State
 from termal.gateway.status import Status
+from termal.tokens import read_owner_token
 from termal.wire.errors import InvalidRequest, NotFound, TermalError
 
 _SESSION = "/api/sessions/{session_id:segment}"
+_DELEGATION = f"{_SESSION}/delegations/{{delegation_id:segment}}"
 
 
 def make_app(gateway: Gateway) -> Door:
@@ -47,7 +70,10 @@ def make_app(gateway: Gateway) -> Door:
     for path, resource in _routes(gateway, census).items():
         app.add_route(path, resource)
     guards = Guards(gateway.launch.host, gateway.launch.port)
-    return Door(app, guards, gateway.meters, gateway.stats, gateway.log)
+    owner_token = read_owner_token(gateway.home.owner_token) if gateway.launch.auth == "token" else None
+    if gateway.launch.auth == "token" and owner_token is None:
+        raise FileNotFoundError(gateway.home.owner_token.name)
+    return Door(app, guards, gateway.meters, gateway.stats, gateway.log, access=Access(gateway, owner_token))
 
 
 def _routes(gateway: Gateway, census: Census) -> dict[str, Any]:
@@ -72,10 +98,30 @@ def _routes(gateway: Gateway, census: Census) -> dict[str, Any]:
         f"{_SESSION}/user-input/{{message_id:segment}}": UserInput(gateway),
         f"{_SESSION}/mcp-elicitation/{{message_id:segment}}": Elicitation(gateway),
         f"{_SESSION}/codex/requests/{{message_id:segment}}": AppRequest(gateway),
+        **thread_routes(gateway, _SESSION),
         f"{_SESSION}/settings": SessionSettings(gateway),
         f"{_SESSION}/model-options/refresh": ModelOptions(gateway),
         f"{_SESSION}/agent-commands": AgentCommands(gateway),
         f"{_SESSION}/agent-commands/{{name:segment}}/resolve": AgentCommand(gateway),
+        f"{_SESSION}/board": Board(gateway),
+        f"{_SESSION}/board/keys/{{key:segment}}": BoardKey(gateway),
+        f"{_SESSION}/board/set": BoardSet(gateway),
+        f"{_SESSION}/mailboxes": Mailboxes(gateway),
+        f"{_SESSION}/mailboxes/send": SendMessage(gateway),
+        f"{_SESSION}/mailboxes/sent": SentMessages(gateway),
+        f"{_SESSION}/mailboxes/{{mailbox_id:segment}}/read": MailboxPage(gateway),
+        f"{_SESSION}/mailboxes/{{mailbox_id:segment}}/acknowledge": AcknowledgeMailbox(gateway),
+        f"{_SESSION}/mailbox-messages/{{message_id:segment}}": MailboxMessage(gateway),
+        f"{_SESSION}/delegations": Delegations(gateway),
+        f"{_SESSION}/delegations/capacity": Capacity(gateway),
+        _DELEGATION: Delegation(gateway),
+        f"{_DELEGATION}/result": DelegationResult(gateway),
+        f"{_DELEGATION}/result/output": DelegationOutput(gateway),
+        f"{_DELEGATION}/cancel": CancelDelegation(gateway),
+        f"{_DELEGATION}/followup": FollowUpDelegation(gateway),
+        f"{_SESSION}/delegation-waits": DelegationWaits(gateway),
+        f"{_SESSION}/delegation-review-result": DelegationReview(gateway),
+        f"{_SESSION}/delegation-audit-events": DelegationAudit(gateway),
         "/api/projects": Projects(gateway),
         "/api/projects/{project_id:segment}": Project(gateway),
         "/api/settings": Preferences(gateway),

@@ -10,11 +10,13 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from termal.gateway.access import OWNER, Access
 from termal.gateway.guards import (
     BODY_BYTES,
     HEADERS,
     IMPORT,
     METHODS,
+    TOKEN_HEADERS,
     Guards,
     Head,
     read_head,
@@ -51,9 +53,12 @@ class Journal(Protocol):
 class Door:
     """Serves ``inner`` behind the guards."""
 
-    def __init__(self, inner: Application, guards: Guards, meters: Meters, stats: Stats, log: Journal) -> None:
+    def __init__(
+        self, inner: Application, guards: Guards, meters: Meters, stats: Stats, log: Journal, *, access: Access
+    ) -> None:
         self.inner = inner
         self.guards = guards
+        self.access = access
         self.meters = meters
         self.stats = stats
         self.log = log
@@ -77,6 +82,7 @@ class Visit:
         "_send",
         "_started_s",
         "code",
+        "holder",
         "request_id",
         "route",
         "scope",
@@ -98,6 +104,7 @@ class Visit:
         self.request_id = uuid.uuid4().hex
         self.route = "none"
         self.code = "ok"
+        self.holder = OWNER
         self.status = 0
         self.streamed = False
 
@@ -146,9 +153,13 @@ class Visit:
                 await self._preflight()
                 return
             self.scope[VISIT] = self
+            raw_path = self.scope["raw_path"].decode("latin-1")
+            self.holder = await self._door.access.admit(
+                self._head.authorization, self._head.method, raw_path, self.request_id
+            )
             # The route is found by the path as it was sent, and each segment decoded once, so that an encoded slash
             # inside an id stays inside it.
-            self.scope["path"] = self.scope["raw_path"].decode("latin-1")
+            self.scope["path"] = raw_path
             await self._door.inner(self.scope, self._take, self._give)
         except TermalError as error:
             await self._answer(error)
@@ -192,12 +203,13 @@ class Visit:
 
     async def _preflight(self) -> None:
         self.route = "preflight"
+        headers = TOKEN_HEADERS if self._door.access.needs_token else HEADERS
         await self._plain(
             200,
             b"",
             [
                 (b"access-control-allow-methods", METHODS.encode()),
-                (b"access-control-allow-headers", HEADERS.encode()),
+                (b"access-control-allow-headers", headers.encode()),
                 (b"access-control-max-age", _PREFLIGHT_AGE_S),
             ],
         )

@@ -11,6 +11,7 @@ BODY_BYTES = 16 << 20
 """One image of 10 MiB is 13.4 MiB in base64; a request has room for it and its prompt."""
 METHODS = "GET, POST, PUT, PATCH, DELETE"
 HEADERS = "accept, content-type"
+TOKEN_HEADERS = f"{HEADERS}, authorization"
 IMPORT = "/api/sessions/import"
 _JSON = b"application/json"
 _LINES = b"application/x-ndjson"
@@ -30,6 +31,7 @@ class Head(NamedTuple):
     length: int | None
     waits: bool
     asks_method: bool
+    authorization: bytes | None = None
     lines: bool = False
     """The body is lines of JSON without an end in sight: each line has its limit, the whole has none."""
 
@@ -60,6 +62,7 @@ def read_head(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Head:
         length,
         found.get(b"expect", b"").lower() == b"100-continue",
         b"access-control-request-method" in found,
+        found.get(b"authorization"),
     )
 
 

@@ -11,7 +11,11 @@ from typing import Any
 from termal.gateway.bodies import PromptBody, SessionBody
 from termal.gateway.health import HealthReply
 from termal.gateway.openapi_agents import AGENT_DOCS
+from termal.gateway.openapi_board import BOARD_DOCS
+from termal.gateway.openapi_codex import CODEX_DOCS
+from termal.gateway.openapi_delegations import DELEGATION_DOCS
 from termal.gateway.openapi_doc import Described, Doc, choice, number, words
+from termal.gateway.openapi_mail import MAIL_DOCS
 from termal.gateway.openapi_transcripts import TRANSCRIPT_DOCS
 from termal.model import delta
 from termal.model.reply import CreateSessionResponse, HistoryResponse, SessionResponse, StateResponse
@@ -26,7 +30,7 @@ def _leaves(kind: type[Any]) -> list[type[Any]]:
     return [leaf for inner in below for leaf in _leaves(inner)] if below else [kind]
 
 
-DELTAS: Any = reduce(or_, _leaves(delta.Delta))
+DELTAS: Any = reduce(or_, _leaves(delta.AnyDelta))
 """Every delta of the catalogue."""
 
 DOCS: dict[tuple[str, str], Doc] = {
@@ -153,5 +157,9 @@ DOCS: dict[tuple[str, str], Doc] = {
         reply=StateResponse,
     ),
     **AGENT_DOCS,
+    **CODEX_DOCS,
+    **DELEGATION_DOCS,
     **TRANSCRIPT_DOCS,
+    **BOARD_DOCS,
+    **MAIL_DOCS,
 }

@@ -1,18 +1,35 @@
 """The schemas of the interface description, made from the records that are really decoded and encoded."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
 from termal.gateway.bodies import Body
+from termal.gateway.delegations import DelegationBody
 from termal.gateway.openapi_doc import Schema
 from termal.model.agent_command import AgentCommand, AgentCommandsResponse
-from termal.model.message import Message
+from termal.model.delegation import (
+    AuditRecord,
+    AuditResponse,
+    DelegationsResponse,
+    DelegationSummary,
+    DelegationWaitRecord,
+)
+from termal.model.message import Message, Record
 from termal.model.overview import Bucket, OverviewResponse
 from termal.model.reply import CreateProjectResponse, HistoryResponse, StateResponse
 from termal.model.session import BUILT_IN_AGENTS, Session
 from termal.procs.agents import Readiness
+
+
+class AskedPolicy(Record, frozen=True):
+    """What a delegated child may write. Other kinds are known and answered with 501."""
+
+    kind: Literal["readOnly", "isolatedWorktree"]
+    owned_paths: list[str] = []
+    worktree_path: str | None = None
+
 
 TEMPLATE = "#/components/schemas/{name}"
 INSIDE: dict[tuple[type[Any], str], Any] = {
@@ -22,6 +39,12 @@ INSIDE: dict[tuple[type[Any], str], Any] = {
     (OverviewResponse, "buckets"): list[Bucket],
     (CreateProjectResponse, "state"): StateResponse,
     (AgentCommandsResponse, "commands"): list[AgentCommand],
+    (StateResponse, "delegations"): list[DelegationSummary],
+    (StateResponse, "delegationWaits"): list[DelegationWaitRecord],
+    (DelegationsResponse, "delegations"): list[DelegationSummary],
+    (DelegationBody, "writePolicy"): Literal["readOnly", "isolatedWorktree"] | AskedPolicy,
+    (DelegationBody, "mode"): Literal["reviewer", "explorer"] | None,
+    (AuditResponse, "events"): list[AuditRecord],
 }
 """What is in fields that hold final JSON: their own type does not say."""
 EXAMPLES: dict[str, Any] = {

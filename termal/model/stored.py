@@ -16,6 +16,8 @@ LOCAL_REMOTE = "local"
 QueueSource = Literal["user", "mailbox", "orchestrator"]
 PROMPT_KEYS = 16
 """Idempotency keys of prompts that a session remembers, the newest ones."""
+WAKE_KEYS = 32
+"""Mailboxes whose last wake a session remembers, the newest ones. A wake that waits is also its own memory."""
 TURN_ITEMS = 128
 """Items of a running turn whose messages can be found again after a restart of the worker, the newest ones."""
 
@@ -88,6 +90,8 @@ class Metadata(Record, frozen=True):
     ignored_discovered_codex_thread_ids: list[str] | UnsetType = UNSET
     pending_mailbox_departures: list[Departure] | UnsetType = UNSET
     pending_wake_reports: list[WakeReport] | UnsetType = UNSET
+    starts: int = 0
+    """How often a daemon was started on this store."""
     orchestrator_instances: Any = UNSET
     delegation_waits: list[Any] | UnsetType = UNSET
     workspace_layouts: Any = UNSET
@@ -136,6 +140,17 @@ class PromptKey(Record, frozen=True):
     queued: bool
 
 
+class WakeKey(Record, frozen=True):
+    """The newest wake of one mailbox that a session was offered, and the prompt that it became. ``started``: the newest
+    one that became a turn at once. ``lost``: up to here a wake went back into the queue after its worker's death."""
+
+    mailbox_id: str
+    sequence: int
+    prompt_id: str
+    started: int = 0
+    lost: int = 0
+
+
 class StoredOption(Record, frozen=True):
     """One answer that an agent offers to a request of its own."""
 
@@ -149,6 +164,7 @@ class StoredRequest(Record, frozen=True):
     request: str
     message_id: str
     options: list[StoredOption]
+    own_tool: bool = False
 
 
 class StoredTurn(Record, frozen=True):
@@ -156,7 +172,8 @@ class StoredTurn(Record, frozen=True):
 
     ``last_event``: every event up to this number is in the transcript. ``ended``: its end is among them, and what
     follows an end (the queue's head) is still to do. ``items``: pairs of item and message id; ``open_texts``: items
-    whose next piece is appended to their message.
+    whose next piece is appended to their message. ``wake``: the queue entry that started it, for a mailbox wake alone;
+    ``reported``: that it was accepted is in the outbox or was sent.
     """
 
     turn_id: str
@@ -167,6 +184,8 @@ class StoredTurn(Record, frozen=True):
     items: list[tuple[str, str]] = []
     requests: list[StoredRequest] = []
     open_texts: list[str] = []
+    wake: QueueEntry | UnsetType = UNSET
+    reported: bool = False
 
 
 class StoredSession(Record, frozen=True):
@@ -187,15 +206,7 @@ class StoredSession(Record, frozen=True):
     remote_session_id: str | UnsetType = UNSET
     creation_key: str | UnsetType = UNSET
     prompt_keys: list[PromptKey] | UnsetType = UNSET
+    wake_keys: list[WakeKey] | UnsetType = UNSET
+    started_in: int | UnsetType = UNSET
     active_turn: StoredTurn | UnsetType = UNSET
     last_turn: StoredTurn | UnsetType = UNSET
-
-
-class DelegationLink(Record, frozen=True):
-    """The part of a delegation record that says who is whose child; the rest of the row stays as it is."""
-
-    id: str
-    parent_session_id: str
-    child_session_id: str
-    status: str = ""
-    write_policy: Any = UNSET

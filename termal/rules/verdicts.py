@@ -3,9 +3,12 @@
 ::
 
     Refused
-    ├── Bad      the value can never be accepted
-    ├── Stale    the world moved
-    └── Missing  there is no such thing
+    ├── Bad        the value can never be accepted
+    ├── Malformed  it does not even have the form of one
+    ├── Unbuilt    well-formed, and not built yet
+    ├── Barred     a guard or a policy says no
+    ├── Stale      the world moved
+    └── Missing    there is no such thing
 """
 
 
@@ -27,4 +30,16 @@ class Stale(Refused):
 
 
 class Missing(Refused):
+    pass
+
+
+class Malformed(Refused):
+    pass
+
+
+class Unbuilt(Refused):
+    pass
+
+
+class Barred(Refused):
     pass

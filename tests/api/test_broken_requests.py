@@ -155,6 +155,28 @@ OTHERS: list[tuple[str, str, str, bytes, int]] = [
     ("a project in a NUL", "POST", "/api/projects", b'{"rootPath": "/\\u0000"}', 400),
     ("a project of another daemon's NUL", "POST", "/api/projects", b'{"rootPath": "/", "remoteId": "\\u0000"}', 400),
     ("an answer for a NUL", "POST", f"{ONE}/user-input/%00", b'{"answers": {"\\u0000": [""]}}', 404),
+    (
+        "mail to a NUL",
+        "POST",
+        f"{ONE}/mailboxes/send",
+        b'{"targetSessionId": "\\u0000", "message": "x", "idempotencyKey": "k"}',
+        404,
+    ),
+    (
+        "mail with half a character",
+        "POST",
+        f"{ONE}/mailboxes/send",
+        b'{"targetSessionId": "x", "message": "\\ud800", "idempotencyKey": "k"}',
+        422,
+    ),
+    ("a mailbox that is a NUL", "POST", f"{ONE}/mailboxes/%00/read", b"{}", 404),
+    (
+        "an acknowledgement beyond 64 bits",
+        "POST",
+        f"{ONE}/mailboxes/x/acknowledge",
+        b'{"expectedProcessedThrough": 0, "processedThrough": 99999999999999999999}',
+        422,
+    ),
     ("a result without end", "POST", f"{ONE}/codex/requests/x", b'{"result": ' + b"9" * 500 + b"}", 404),
 ]
 

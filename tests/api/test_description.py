@@ -80,7 +80,7 @@ def test_every_status_of_the_error_kinds_is_described_somewhere() -> None:
 
 
 def test_every_delta_is_described() -> None:
-    kinds = [kind for kind in vars(delta).values() if isinstance(kind, type) and issubclass(kind, delta.Delta)]
+    kinds = [kind for kind in vars(delta).values() if isinstance(kind, type) and issubclass(kind, delta.AnyDelta)]
     leaves = {kind.__name__ for kind in kinds if not kind.__subclasses__()}
     described = DOCUMENT["paths"]["/api/events"]["get"]["x-events"]["delta"]["anyOf"]
     assert {schema["$ref"].rsplit("/", 1)[1] for schema in described} == leaves
@@ -90,7 +90,7 @@ def test_every_delta_is_described() -> None:
 def test_an_example_is_a_body_that_is_accepted(key: tuple[str, str], doc: Doc) -> None:
     assert (doc.example is None) or (doc.body is not None)
     if doc.body is not None and doc.example is not None:
-        msgspec.convert(doc.example, doc.body)
+        msgspec.json.decode(msgspec.json.encode(doc.example), type=doc.body)
     if doc.body not in (None, str) and doc.body_required:
         assert doc.example is not None, f"{key} has no example"
 

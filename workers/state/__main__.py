@@ -4,10 +4,10 @@ import sys
 
 from termal.bus.server import Request
 from termal.store.files import StoreRefused
+from termal.worker.patience import REMIND_S, Patience
 from termal.worker.process import Duties, Process, main
 from workers.state.load import load
 from workers.state.operations import NAMES, Operations
-from workers.state.patience import REMIND_S, Patience
 from workers.state.store_schema import open_store
 
 

@@ -38,7 +38,7 @@ class Approvals:
             decision="pending",
             supported_decisions=offered if is_acp(record.agent) else UNSET,
         )
-        self._requests.show(record, turn, event.request, message, options)
+        self._requests.show(record, turn, event.request, message, options, own_tool=event.own_tool)
 
     def answer(self, request: Request, body: AnswerApproval) -> None:
         """The handler of ``approval.answer``."""
@@ -52,7 +52,7 @@ class Approvals:
             option = asked.request.option_for(decision)
             if option is None:
                 raise Conflict(f"the agent did not offer {decision!r} for this request", reason="notOffered")
-            if decision != "rejected":
+            if decision != "rejected" and not asked.request.own_tool:
                 check_may_write(self._requests.book.registry, asked.record)
             return Answer(option, None, replace(asked.message, decision=decision), decision)
 

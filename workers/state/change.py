@@ -5,7 +5,8 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from termal.model import delta
-from termal.model.message import Command, Message
+from termal.model.delegation import DelegationRecord
+from termal.model.message import Command, Message, ParallelAgents
 from termal.wire.codec import encode_json
 from termal.wire.events import Published
 from workers.state.journal import Callback, Journal
@@ -13,7 +14,7 @@ from workers.state.projections import Projections, summary_session
 from workers.state.registry import Registry
 from workers.state.session_record import SessionRecord
 
-Event = Callable[[int], delta.Delta]
+Event = Callable[[int], delta.AnyDelta]
 """Makes one event once its revision, and everything else of the commit, is known."""
 
 
@@ -134,6 +135,20 @@ class Change:
         self._touched(record)
         self._events.append(lambda revision: _updated(record, message, position, count, revision))
 
+    def compacted(self, record: SessionRecord) -> None:
+        """The transcript of ``record`` is another one now."""
+        self.event(
+            record,
+            lambda revision: delta.MessagesCompacted(
+                revision=revision,
+                session_id=record.id,
+                message_count=record.count,
+                preview=record.preview,
+                status=record.status,
+                session_mutation_stamp=record.stamp,
+            ),
+        )
+
     def touch(self, record: SessionRecord) -> None:
         """Store ``record``; clients see nothing of it."""
         self._book.journal.touch(record)
@@ -157,6 +172,38 @@ class Change:
         """Store ``record`` and publish what ``make`` says of it, at this place among the events of this commit."""
         self._touched(record)
         self._events.append(make)
+
+    def tell(self, make: Event) -> None:
+        """Publish what ``make`` says, at this place among the events of this commit."""
+        self._events.append(make)
+
+    def delegation(self, record: DelegationRecord) -> None:
+        """Take ``record`` in, or in place of its older self, and store it."""
+        self._book.registry.delegations.put(record)
+        self._book.journal.touch_delegation(record.id)
+
+    def agents(self, record: SessionRecord, position: int, message: ParallelAgents) -> None:
+        """Put ``message``, whose rows changed, in place; ``position`` need not be in memory."""
+        record.put(message, position, preview=position == record.count - 1)
+        count = record.count
+        self._touched(record)
+        self._events.append(
+            lambda revision: delta.ParallelAgentsUpdate(
+                revision=revision,
+                session_id=record.id,
+                message_id=message.id,
+                message_index=position,
+                message_count=count,
+                session_mutation_stamp=record.stamp,
+                agents=message.agents,
+                preview=record.preview,
+            )
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of it would be seen by anybody."""
+        return not (self._events or self._records or self._snapshot)
 
     def create(self, record: SessionRecord) -> None:
         self._book.registry.add(record)

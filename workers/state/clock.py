@@ -1,9 +1,26 @@
-"""The wall clock, for people only: nothing is ever ordered by it."""
+"""The wall clock, for people and for what must outlive this process: nothing of one life is ever ordered by it."""
 
 import time
+from datetime import datetime
 
 
 def now_text() -> str:
     """This moment as RFC 3339 UTC with milliseconds."""
-    seconds = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
+    return text_in(0.0)
+
+
+def text_in(seconds: float) -> str:
+    """The moment ``seconds`` from now, in the same form."""
+    at_s = time.time() + seconds
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_s)) + f".{int(at_s * 1000) % 1000:03d}Z"
+
+
+def left_s(begun: str, end: str) -> float:
+    """Seconds from now to the stored moment ``end``: never more than there were at ``begun``, whatever was done to the
+    clock since. 0 for what is over, and for what is no moment at all: nobody must wait for that for ever."""
+    try:
+        ending = datetime.fromisoformat(end).timestamp()
+        whole = ending - datetime.fromisoformat(begun).timestamp()
+    except ValueError:
+        return 0.0
+    return max(0.0, min(ending - time.time(), whole))

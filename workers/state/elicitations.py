@@ -43,7 +43,7 @@ class Elicitations:
             request=asked if isinstance(asked, dict) else {},
             state="pending",
         )
-        self._requests.show(record, turn, event.request, message)
+        self._requests.show(record, turn, event.request, message, own_tool=event.own_tool)
 
     def answer(self, request: Request, body: AnswerElicitation) -> None:
         """The handler of ``elicitation.answer``."""
@@ -56,7 +56,7 @@ class Elicitations:
                 check_form(wanted.get("requestedSchema"), content)
             elif content is not None:
                 raise Bad("this answer takes no content", reason="noContent")
-            if body.action == "accept" and _is_tool_call(wanted):
+            if body.action == "accept" and _is_tool_call(wanted) and not asked.request.own_tool:
                 check_may_write(self._requests.book.registry, asked.record)
             shown = replace(
                 asked.message,

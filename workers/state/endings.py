@@ -1,6 +1,7 @@
 """What a client ends: a running turn (stop), or a session with everything that it delegated (kill)."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import UNSET
 
@@ -10,10 +11,12 @@ from termal.log import Log
 from termal.rules.queue import drains
 from termal.rules.turn_end import end_of_turn
 from termal.wire.errors import Conflict, Internal, NotFound, TermalError
-from termal.wire.runtime_operations import SESSIONS_CLOSE, TURN_STOP, CloseSessions, StopTurn
+from termal.wire.runtime_operations import SESSIONS_CLOSE, TURN_STOP, CloseSessions, StopTurn, TurnStopped
 from termal.wire.session_operations import OneSession
 from termal.wire.turns import Anything, JsonReply, TurnConfirmed
-from workers.state.change import Book
+from workers.state.change import Book, Change
+from workers.state.codex_links import leave_thread
+from workers.state.departures import Departures, Leaving
 from workers.state.reports import Reports, confirm_all
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
@@ -22,10 +25,24 @@ from workers.state.turns import Turns
 
 KILL_WAIT_S = 0.05
 """A kill waits this long for the agents' processes to be gone."""
+DEPART_WAIT_S = 0.5
+"""And this long for the mailboxes to know of it."""
+_MAILBOXES = "mailboxes"
 STOP_REPLY_S = 0.5
 """Kept of a stop's deadline for the reply that it failed."""
 NotReady = Callable[[str], str | None]
 """Why no session of an agent can run here now, None when it can."""
+
+
+class Asker(Protocol):
+    """Who wants a turn to be stopped: a request, or a part of this worker."""
+
+    deadline_s: float | None
+    trace: str
+
+    def reply(self, value: object) -> None: ...
+
+    def refuse(self, error: TermalError) -> None: ...
 
 
 class Endings:
@@ -35,22 +52,26 @@ class Endings:
         turns: Turns,
         reports: Reports,
         runtimes: Runtimes,
+        departures: Departures,
         *,
         loop: Loop,
         not_ready: NotReady,
         log: Log,
     ) -> None:
+        self.on_removing: list[Callable[[Change, SessionRecord, list[SessionRecord]], None]] = []
+        """Run within the commit that removes a session and everything below it, before they are gone."""
         self._book = book
         self._turns = turns
         self._reports = reports
         self._runtimes = runtimes
+        self._departures = departures
         self._loop = loop
         self._not_ready = not_ready
         self._log = log
 
     # ------------------------------------------------------------------------- stop
 
-    def stop(self, request: Request, body: OneSession) -> None:
+    def stop(self, request: Asker, body: OneSession) -> None:
         """The handler of ``session.stop``. Until the agent has stopped, everybody sees the state from before."""
         record = self._book.registry.find(body.session_id)
         turn = record.turn
@@ -64,24 +85,32 @@ class Endings:
         turn.stop_wanted = True
         turn.on_taken.append(lambda error: self._stop_later(request, record, turn, error))
 
-    def _stop_later(self, request: Request, record: SessionRecord, turn: Turn, error: TermalError | None) -> None:
+    def _stop_later(self, request: Asker, record: SessionRecord, turn: Turn, error: TermalError | None) -> None:
         turn.stop_wanted = False
         if error is not None or record.turn is not turn:
             request.refuse(Conflict("the session is not running", reason="notRunning"))
         else:
             self._stop(request, record, turn)
 
-    def _stop(self, request: Request, record: SessionRecord, turn: Turn) -> None:
+    def _stop(self, request: Asker, record: SessionRecord, turn: Turn) -> None:
         turn.phase = "stopping"
 
-        def done(_: Anything | None, error: TermalError | None) -> None:
+        def done(reply: TurnStopped | None, error: TermalError | None) -> None:
             if record.removed:
                 request.refuse(NotFound("the session was removed"))
             elif record.turn is not turn or turn.phase != "stopping":
                 request.refuse(Internal("the agent's worker ended during the stop", reason="runtimeEnded"))
-            elif error is not None:
+            elif error is not None and record.agent != "Codex":
                 self._stop_failed(request, turn, error)
             else:
+                if reply is None or reply.conversation_lost:
+                    self._let_conversation_go(record, turn)
+                self._turns.mail.before(record, stopped)
+
+        def stopped() -> None:
+            if record.removed:
+                request.refuse(NotFound("the session was removed"))
+            elif record.turn is turn and turn.phase == "stopping":
                 self._stopped(request, record, turn)
 
         deadline_s = None if request.deadline_s is None else request.deadline_s - STOP_REPLY_S
@@ -96,12 +125,18 @@ class Endings:
 
         turn.stop_lost = lost
 
-    def _stop_failed(self, request: Request, turn: Turn, error: TermalError) -> None:
+    def _let_conversation_go(self, record: SessionRecord, turn: Turn) -> None:
+        """Its agent may still be at work there: the next turn begins another one."""
+        self._log.warning("session.conversation_lost", sessionId=record.id, turnId=turn.id)
+        leave_thread(self._book.registry, record)
+        self._runtimes.client(turn.worker).call(SESSIONS_CLOSE, CloseSessions([record.id]), lambda _, __: None)
+
+    def _stop_failed(self, request: Asker, turn: Turn, error: TermalError) -> None:
         turn.phase = "running"
         self._reports.replay(turn)
         request.refuse(Internal(f"the agent could not be stopped: {error.message}", reason="stopFailed"))
 
-    def _stopped(self, request: Request, record: SessionRecord, turn: Turn) -> None:
+    def _stopped(self, request: Asker, record: SessionRecord, turn: Turn) -> None:
         """One commit: the turn is over, and its successor, if there is one that can start, is the running turn."""
         change = self._book.change()
         self._turns.close(change, record, end_of_turn("stopped", record.agent))
@@ -141,38 +176,46 @@ class Endings:
     def kill(self, request: Request, body: OneSession) -> None:
         """The handler of ``session.kill``: rows first, then the agents; other sessions are not disturbed."""
         registry = self._book.registry
-        doomed = registry.descendants(registry.find(body.session_id))
+        root = registry.find(body.session_id)
+        doomed = registry.descendants(root)
         change = self._book.change()
+        for hook in self.on_removing:
+            hook(change, root, doomed)
         for record in doomed:
             external = record.session.external_session_id
             if record.agent == "Codex" and not record.remote and external is not UNSET:
                 registry.ignore_thread(external)
             change.remove(record)
-        change.commit(after=lambda: self._killed(request, doomed, reply))
+        leaving = self._departures.add(doomed)
+        change.commit(after=lambda: self._killed(request, doomed, leaving, reply))
         reply = JsonReply(self._book.projections.state())
 
-    def _killed(self, request: Request, doomed: list[SessionRecord], reply: JsonReply) -> None:
+    def _killed(self, request: Request, doomed: list[SessionRecord], leaving: Leaving, reply: JsonReply) -> None:
+        """Answered when the agents are gone and the mailboxes know, in either case soon."""
         for record in doomed:
             self._let_go(record)
-        waiting = {client.worker for client in self._runtimes.up()}
+        agents = {client.worker for client in self._runtimes.up()}
+        waiting = {*agents, _MAILBOXES}
+
+        def ended(*names: str) -> None:
+            waiting.difference_update(names)
+            if not waiting:
+                request.reply(reply)
 
         def closed(worker: str) -> Callable[[Anything | None, TermalError | None], None]:
             def done(_: Anything | None, error: TermalError | None) -> None:
                 if error is not None:
                     self._log.warning("session.close_failed", worker=worker, error=error.message)
-                waiting.discard(worker)
-                if not waiting:
-                    request.reply(reply)
+                ended(worker)
 
             return done
 
         ids = CloseSessions([record.id for record in doomed])
         for client in self._runtimes.up():
             client.call(SESSIONS_CLOSE, ids, closed(client.worker))
-        if waiting:
-            self._loop.later(KILL_WAIT_S, lambda: request.reply(reply))
-        else:
-            request.reply(reply)
+        self._loop.later(KILL_WAIT_S, lambda: ended(*agents))
+        self._loop.later(DEPART_WAIT_S, lambda: request.reply(reply))
+        self._departures.send(leaving, lambda: ended(_MAILBOXES))
 
     def _let_go(self, record: SessionRecord) -> None:
         """Whoever waits for the removed session or its turn gets an answer."""

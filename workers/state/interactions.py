@@ -30,6 +30,7 @@ Interaction = (
 class Interactions:
     def __init__(self, book: Book, runtimes: Runtimes, reader: Reader) -> None:
         self._requests = OpenRequests(book, runtimes, reader)
+        self.on_changed = self._requests.on_changed
         self._approvals = Approvals(self._requests)
         self._user_input = UserInput(self._requests)
         self._elicitations = Elicitations(self._requests)

@@ -215,14 +215,8 @@ class Journal:
 
     @property
     def _marked(self) -> bool:
-        return bool(
-            self._urgent
-            or self._removed
-            or self._app_touched
-            or self._after
-            or self._delegations
-            or self._audit_due
-        )
+        changed = self._urgent or self._removed or self._app_touched or self._delegations
+        return bool(changed or self._after or self._audit_due)
 
     # --------------------------------------------------------------------- commits
 
@@ -256,9 +250,9 @@ class Journal:
         self._removed = []
         self._app_touched = False
         for delegation_id in self._delegations:
-            record = self._registry.delegations.get(delegation_id)
-            if record is not None:
-                batch.take_delegation(record)
+            delegation = self._registry.delegations.get(delegation_id)
+            if delegation is not None:
+                batch.take_delegation(delegation)
         batch.audit, self._audit = self._audit, []
         self._delegations, self._audit_due = set(), False
         batch.metadata = encode_json(self._registry.metadata).decode()

@@ -9,10 +9,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from termal.log import Log
+from termal.model.delegation import DelegationRecord, DelegationWaitRecord
 from termal.model.ids import message_number, session_number
 from termal.model.message import Message
 from termal.model.session import Session
-from termal.model.stored import DelegationLink, Metadata, StoredSession
+from termal.model.stored import Metadata, StoredSession
 from termal.rules.history_page import RESIDENT_MESSAGES
 from termal.rules.settings import is_acp
 from termal.rules.verdicts import Bad
@@ -46,7 +47,7 @@ _NEWEST = (
 )
 _HISTORY = "SELECT typeof(value_json), CAST(value_json AS BLOB) FROM session_prompt_histories WHERE session_id = ?"
 
-_decode_link = msgspec.json.Decoder(DelegationLink).decode
+_decode_delegation = msgspec.json.Decoder(DelegationRecord).decode
 
 
 class Quarantined(NamedTuple):
@@ -84,8 +85,10 @@ def load(
     connection = open_reader(path)
     try:
         connection.execute("BEGIN")
-        registry = Registry(_metadata(connection, path), fresh=fresh)
+        metadata = _metadata(connection, path)
+        registry = Registry(metadata, fresh=fresh)
         _load_delegations(connection, registry, set_aside)
+        _load_waits(registry, metadata, log)
         _load_sessions(connection, registry, log, set_aside, going_on)
         connection.execute("COMMIT")
     except BROKEN as error:
@@ -107,13 +110,25 @@ def _load_delegations(connection: Cursorlike, registry: Registry, set_aside: Iso
     for rowid, id_kind, raw_id, kind, value in _rows(connection, _DELEGATIONS):
         try:
             row_id = id_of(id_kind, raw_id)
-            link = _decode_link(text_of(kind, value))
-            if link.id != row_id:
-                raise Bad(f"the row calls itself {link.id}")
+            record = _decode_delegation(text_of(kind, value))
+            if record.id != row_id:
+                raise Bad(f"the row calls itself {record.id}")
         except UNREADABLE as error:
             set_aside(Quarantined("delegations", name_of(raw_id, rowid), rowid, why(error)))
             continue
-        registry.delegations[link.id] = link
+        registry.delegations.put(replace(record, review_result_recovery_error=UNSET))
+
+
+def _load_waits(registry: Registry, metadata: Metadata, log: Log) -> None:
+    """What is no wait is kept in the metadata as it is."""
+    for value in metadata.delegation_waits or []:
+        try:
+            wait = msgspec.convert(value, DelegationWaitRecord)
+        except msgspec.ValidationError as error:
+            log.warning("load.wait_unreadable", error=str(error))
+            registry.unread_waits.append(value)
+            continue
+        registry.waits[wait.id] = wait
 
 
 def _load_sessions(

@@ -2,11 +2,9 @@
 
 import time
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from termal.bus.server import Handler, Request
-from termal.model.session import ModelOption
 from termal.rules.settings import runtime_of
 from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound, NotImplementedYet, TermalError
 from termal.wire.runtime_operations import MODELS_LIST, MODELS_S, ListModels, ModelList
@@ -16,6 +14,7 @@ from workers.state.change import Book
 from workers.state.readiness import Agents
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
+from workers.state.shown_models import model_options
 from workers.state.turns import Turns
 
 REPLY_S = 1.0
@@ -62,10 +61,7 @@ class ModelOptions:
 
     def _store(self, request: Request, record: SessionRecord, reply: ModelList) -> None:
         book = self._book
-        options = [
-            ModelOption(label=label, value=value, description=UNSET if text is None else text)
-            for value, label, text in reply.options
-        ]
+        options = model_options(reply.options, reply.details)
         if options != record.session.model_options:
             record.session = replace(record.session, model_options=options)
             change = book.change()

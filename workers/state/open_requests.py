@@ -15,7 +15,7 @@ from termal.store.reader import Reader
 from termal.wire.errors import Conflict, Internal, NotFound, TermalError
 from termal.wire.runtime_operations import INTERACTION_ANSWER, AnswerInteraction
 from termal.wire.turns import Anything, JsonReply
-from workers.state.change import Book
+from workers.state.change import Book, Change
 from workers.state.refusal import error_of
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
@@ -49,6 +49,8 @@ class OpenRequests:
         self.book = book
         self._runtimes = runtimes
         self._reader = reader
+        self.on_changed: list[Callable[[Change, SessionRecord], None]] = []
+        """Run within the commit in which a session begins or ceases to wait for a person."""
 
     def show(
         self,
@@ -57,12 +59,15 @@ class OpenRequests:
         request: str,
         message: Message,
         options: Sequence[StoredOption] = (),
+        *,
+        own_tool: bool = False,
     ) -> None:
         """The agent waits: ``message`` shows it."""
-        turn.requests[request] = OpenRequest(request, message.id, list(options))
+        turn.requests[request] = OpenRequest(request, message.id, list(options), own_tool=own_tool)
         record.status = "approval"
         change = self.book.change()
         change.append(record, message)
+        self._changed(change, record)
         change.commit()
 
     def withdraw(self, record: SessionRecord, turn: Turn, request: str) -> None:
@@ -120,8 +125,8 @@ class OpenRequests:
 
         def done(_: Anything | None, error: TermalError | None) -> None:
             waiting.answering = False
-            if record.turn is not turn or turn.requests.get(waiting.request) is not waiting:
-                request.refuse(_not_live())
+            if record.turn is not turn or turn.phase == "ended" or turn.requests.get(waiting.request) is not waiting:
+                self._late(request, record, waiting, answer.message if error is None else None)
             elif isinstance(error, Conflict | NotFound):
                 # Its worker knows better: without this the session would wait for a person until its turn ends.
                 self.withdraw(record, turn, waiting.request)
@@ -137,6 +142,18 @@ class OpenRequests:
         deadline_s = None if request.deadline_s is None else request.deadline_s - _ANSWER_S
         client = self._runtimes.client(turn.worker)
         client.call(INTERACTION_ANSWER, told, done, trace=request.trace, deadline_s=deadline_s)
+
+    def _late(self, request: Request, record: SessionRecord, waiting: OpenRequest, message: Message | None) -> None:
+        """The turn was over before its worker said that the agent took the answer: ``message`` stands, nothing else."""
+        position = record.positions.get(waiting.message_id)
+        if message is None or position is None or record.removed:
+            request.refuse(_not_live())
+            return
+        change = self.book.change()
+        change.update(record, position, message, preview=False)
+        change.commit()
+        reply = JsonReply(self.book.projections.state(record))
+        self.book.journal.after(lambda: request.reply(reply))
 
     def _old(self, request: Request, session_id: str, message_id: str) -> None:
         """The message is not in memory, so it is not live; unknown and expired are different answers."""
@@ -183,7 +200,12 @@ class OpenRequests:
         position = record.positions.get(request.message_id)
         if position is not None and message is not None:
             change.update(record, position, message, preview=False)
+        self._changed(change, record)
         change.commit()
+
+    def _changed(self, change: Change, record: SessionRecord) -> None:
+        for hook in self.on_changed:
+            hook(change, record)
 
     @staticmethod
     def _newest_open(record: SessionRecord, turn: Turn) -> Message | None:

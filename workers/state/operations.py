@@ -24,11 +24,15 @@ from termal.wire.turns import Anything
 from termal.worker.process import Duties, Process
 from workers.state.agent_commands import AgentCommands
 from workers.state.change import Book
+from workers.state.codex_threads import CodexThreads
+from workers.state.delegated import DELEGATED, Delegated
+from workers.state.departures import Departures
 from workers.state.endings import Endings
 from workers.state.history import History
 from workers.state.interactions import Interactions
 from workers.state.journal import Journal
 from workers.state.links import Links
+from workers.state.mail_first import MailFirst
 from workers.state.markers import Markers
 from workers.state.model_options import ModelOptions
 from workers.state.overview import Overview
@@ -48,7 +52,9 @@ from workers.state.settings import Settings
 from workers.state.store_schema import SCHEMA_VERSION
 from workers.state.transcripts import transcript_handlers
 from workers.state.turns import Turns
+from workers.state.wake_reports import WakeReports
 from workers.state.wakes import Wakes
+from workers.state.woken_turns import WokenTurns
 from workers.state.workflow_queues import WorkflowQueues
 
 STATE = "state"
@@ -73,6 +79,7 @@ NAMES = (
     "queue.offer",
     "queue.retract",
     "queue.materialize",
+    "queue.wakes",
     "turn.report",
     "session.overview",
     "marker.list",
@@ -92,6 +99,13 @@ NAMES = (
     "import.messages",
     "import.finish",
     "import.abort",
+    "thread.fork",
+    "thread.archive",
+    "thread.unarchive",
+    "thread.compact",
+    "thread.rollback",
+    "thread.servers",
+    *DELEGATED,
 )
 _ALWAYS = frozenset({"state.facts", "session.eligibility", "coordination.ready"})
 _NEVER_REFUSED = frozenset({"turn.report", "coordination.ready", "session.kill", "project.delete"})
@@ -122,22 +136,39 @@ class Operations:
             need=process.control.need,
             on_down=self._worker_ended,
         )
-        self._turns = Turns(self._book, self._runtimes, log)
+        self._links = Links(loop, process.launch.run_dir)
+        self._wake_reports = WakeReports(self._book, loop, self._links, log)
+        self._mail = mail = MailFirst(self._book, self._links, self._wake_reports, log, running=process.launch.running)
+        woken = WokenTurns(self._book, self._links, mail, self._wake_reports, log)
+        self._turns = Turns(self._book, self._runtimes, woken, log)
         self._interactions = Interactions(self._book, self._runtimes, self._reader)
         self._reports = Reports(self._book, self._turns, Scribe(self._book, self._interactions), log)
+        self._departures = Departures(self._book, loop, self._links, log)
         self._endings = Endings(
             self._book,
             self._turns,
             self._reports,
             self._runtimes,
+            self._departures,
             loop=loop,
             not_ready=self._agents.problem,
             log=log,
         )
         self._recovery = Recovery(self._book, self._turns, self._runtimes, log)
         self._workflows = WorkflowQueues(self._book, self._turns)
-        self._recovery.on_known.append(self._workflows.go_on)
-        self._links = Links(loop, process.launch.run_dir)
+        self._delegated = Delegated(
+            self._book,
+            turns=self._turns,
+            endings=self._endings,
+            interactions=self._interactions,
+            workflows=self._workflows,
+            runtimes=self._runtimes,
+            links=self._links,
+            agents=self._agents,
+            reader=self._reader,
+            process=process,
+        )
+        self._recovery.on_known.append(self._go_on)
         self._projects = Projects(self._book, loop, self._links, log)
         self._handlers = self._table()
         self._open = False
@@ -145,7 +176,7 @@ class Operations:
         self._waiting: list[tuple[Handler, Request, Any]] = []
 
     def _table(self) -> dict[str, Handler]:
-        prompts = Prompts(self._book, self._turns)
+        prompts = Prompts(self._book, self._turns, self._later)
         preferences = Preferences(self._book, os.environ)
         sessions = Sessions(self._book, self._agents, str(Path.cwd()), preferences.defaults)
         history = History(self._book, self._reader, self._process.log)
@@ -162,13 +193,15 @@ class Operations:
             "prompt.send": prompts.send,
             "prompt.cancel": prompts.cancel,
             **self._interactions.table(),
-            **Wakes(self._book, self._turns).table(),
+            **Wakes(self._book, self._turns, self._wake_reports, self._later).table(),
             "turn.report": self._reports.report,
             "session.overview": Overview(self._book, self._reader, self._process.log).overview,
-            **Settings(self._book).table(),
+            **Settings(self._book, self._runtimes).table(),
             **preferences.table(),
             **self._projects.table(),
+            **self._delegated.table(preferences.defaults),
             **ModelOptions(self._book, self._runtimes, self._agents).table(),
+            **CodexThreads(self._book, self._runtimes, self._turns, self._agents).table(),
             **AgentCommands(self._book, self._process.loop).table(),
             **Markers(self._book, self._reader, self._process.log).table(),
             **transcript_handlers(
@@ -191,7 +224,7 @@ class Operations:
             facts=self._beat_facts,
             peers=self._peers,
             reload=self._reload,
-            serving=self._workflows.go_on,
+            serving=self._go_on,
         )
 
     # --------------------------------------------------------------------- requests
@@ -207,6 +240,15 @@ class Operations:
         if request.op.kind == "write" and self._journal.full and request.op.name not in _NEVER_REFUSED:
             raise Busy("the disk has not taken writes for a while; nothing was written", reason="diskStuck")
         self._run(handler, request, body)
+
+    def _later(self, handler: Handler, request: Request, body: Any) -> None:
+        """A request that was held: as `handle` does it, unless nobody waits for it any more."""
+        try:
+            if request.expired():
+                raise not_started(request.op)
+            self._run(handler, request, body)
+        except TermalError as error:
+            request.refuse(error)
 
     def _run(self, handler: Handler, request: Request, body: Any) -> None:
         before = self._journal.changes
@@ -243,10 +285,16 @@ class Operations:
         busy = [record for record in self._registry.sessions.values() if record.busy]
         change = self._book.change()
         recover(change)
-        if any(not record.busy for record in busy):
+        self._delegated.boot(change)
+        if not change.empty or any(not record.busy for record in busy):
             change.commit()
         self._journal.touch_metadata()
         self._journal.after(self._begun)
+
+    def _go_on(self) -> None:
+        """Everybody is there: parents are resumed, then queues go on that wait for nobody."""
+        self._delegated.begin()
+        self._workflows.go_on()
 
     def _begun(self) -> None:
         self._open = True
@@ -255,14 +303,11 @@ class Operations:
         else:
             self._recovery.ask()
         self._projects.begin()
+        self._departures.begin()
+        self._wake_reports.begin()
         waiting, self._waiting = self._waiting, []
         for handler, request, body in waiting:
-            try:
-                if request.expired():
-                    raise not_started(request.op)
-                self._run(handler, request, body)
-            except TermalError as error:
-                request.refuse(error)
+            self._later(handler, request, body)
 
     # ----------------------------------------------------------------------- reads
 
@@ -338,6 +383,7 @@ class Operations:
         self._endings.worker_ended(worker)
 
     def _peers(self, running: Sequence[str]) -> None:
+        self._mail.peers(running)
         self._runtimes.peers(running)
         self._recovery.peers(running)
 

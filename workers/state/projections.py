@@ -14,6 +14,7 @@ from termal.rules.history_page import RESIDENT_MESSAGES
 from termal.rules.preview import activity
 from termal.rules.size import fitting
 from termal.wire.codec import encode_json
+from workers.state.delegation_summaries import Summaries
 from workers.state.registry import Registry
 from workers.state.session_record import SessionRecord
 
@@ -69,6 +70,7 @@ def reply_messages(messages: list[Message], keep: Literal["start", "end"]) -> li
 
 class Projections:
     def __init__(self, registry: Registry, readiness: Readiness) -> None:
+        self.delegations = Summaries()
         self._registry = registry
         self._readiness = readiness
 
@@ -91,6 +93,8 @@ class Projections:
                 orchestrators=[],
                 workspaces=[],
                 sessions=sessions,
+                delegations=[self.delegations.json(record) for record in registry.delegations.values()] or UNSET,
+                delegation_waits=list(registry.waits.values()) or UNSET,
                 message_disposition=disposition or UNSET,
             )
         )

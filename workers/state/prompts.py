@@ -1,15 +1,18 @@
 """Prompts of clients: into the queue or straight into a turn, found again by their key, taken back while they wait."""
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec import UNSET, UnsetType
 
-from termal.bus.server import Request
+from termal.bus.server import Handler, Request
 from termal.model.message import PromptSource
 from termal.model.session import PendingPrompt
 from termal.model.stored import PROMPT_KEYS, PromptKey, QueueEntry, StoredImage
 from termal.rules.images import attachment, check_agent
 from termal.rules.peer_prompt import may_merge, merged
 from termal.rules.queue import place_prompt
-from termal.rules.verdicts import Bad
+from termal.rules.verdicts import Bad, Stale
 from termal.wire.errors import NotFound, TermalError
 from termal.wire.session_operations import CancelPrompt, SendPrompt
 from termal.wire.turns import JsonReply
@@ -19,17 +22,28 @@ from workers.state.rows import queued, remembered
 from workers.state.session_record import Queued, SessionRecord
 from workers.state.turns import Turns
 
+Again = Callable[[Handler, Request, Any], None]
+"""Runs a handler later, with its errors answered as at once."""
 DELIVERED = "deliveredToIdleSession"
 QUEUED = "queuedBehindActiveTurn"
 
 
 class Prompts:
-    def __init__(self, book: Book, turns: Turns) -> None:
+    def __init__(self, book: Book, turns: Turns, again: Again) -> None:
         self._book = book
         self._turns = turns
+        self._again = again
 
     def send(self, request: Request, body: SendPrompt) -> None:
         """The handler of ``prompt.send``: answered when the prompt is stored and, if it starts, its turn is taken."""
+        record = self._book.registry.find(body.session_id)
+        mail = self._turns.mail
+        if (record.asking is not None or not record.busy) and mail.waits(record):
+            mail.before(record, lambda: self._again(self._send, request, body))
+        else:
+            self._send(request, body)
+
+    def _send(self, request: Request, body: SendPrompt) -> None:
         record = self._book.registry.find(body.session_id)
         known = remembered(record.prompt_keys, body.key)
         if known is not None:
@@ -38,6 +52,7 @@ class Prompts:
         problem = self._turns.problem(record)
         if problem is not None:
             raise problem
+        self._check_sender(record, body)
         entry = self._entry(record, body)
         sources = [waiting.entry.source for waiting in record.queue]
         placement = place_prompt(sources, busy=record.busy, blocked=record.blocked)
@@ -109,6 +124,12 @@ class Prompts:
         else:
             reply = JsonReply(self._book.projections.state(record, _disposition(body, key)))
             self._book.journal.settle(lambda: request.reply(reply))
+
+    def _check_sender(self, record: SessionRecord, body: SendPrompt) -> None:
+        """Raises `Stale`: only a person goes on with a delegated child whose delegation is over."""
+        delegation = self._book.registry.delegations.of_child(record.id)
+        if body.source_session_id is not None and delegation is not None and not delegation.active:
+            raise Stale("its delegation is over; use a follow-up or a new delegation", reason="delegationNotStartable")
 
     def _entry(self, record: SessionRecord, body: SendPrompt) -> QueueEntry:
         """Raises `Bad`; takes a message id only for a prompt that is accepted."""

@@ -11,6 +11,7 @@ from termal.wire.errors import Internal, TermalError
 from termal.wire.runtime_operations import AGENT_TREES, SESSIONS_CLOSE, TURN_HELD, AgentTrees, CloseSessions
 from termal.wire.turns import Anything, Held
 from workers.state.change import Book, Change
+from workers.state.delegation_waits import unsent_again
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
@@ -30,6 +31,7 @@ class Recovery:
 
     def boot(self, change: Change) -> None:
         """The daemon starts: no turn is held by anybody."""
+        self._book.registry.starts += 1
         for record in self._book.registry.sessions.values():
             if record.turn is not None and record.turn.phase == "ended":
                 self._turns.retire(record, record.turn)
@@ -41,7 +43,7 @@ class Recovery:
         for record in self._book.registry.sessions.values():
             turn = record.turn
             if record.busy and not record.remote and (turn is None or turn.worker not in self._runtimes.running):
-                self._settle(change, record)
+                self._lose(change, record)
             elif record.busy and turn is not None:
                 self._inherited.add(turn.id)
                 self._relive(record, turn)
@@ -50,14 +52,17 @@ class Recovery:
         """After the start is stored: ask, and do what an end before the restart had left to do."""
         for record in list(self._book.registry.sessions.values()):
             turn = record.turn
-            if turn is not None and turn.phase == "ended" and not self._turns.drain(record, workflow_only=False):
-                self._turns.retire(record, turn)
+            if turn is not None and turn.phase == "ended":
+                self._turns.mail.before(record, self._following(record, turn))
         for worker in sorted(self._runtimes.running):
             self._asked.add(worker)
             client = self._runtimes.client(worker)
             client.call(TURN_HELD, Anything(), self._answered(worker))
             client.call(AGENT_TREES, Anything(), self._agents(worker))
         self._known()
+
+    def _following(self, record: SessionRecord, turn: Turn) -> Callable[[], None]:
+        return lambda: self._turns.follow(record, turn, workflow_only=False)
 
     def peers(self, running: Sequence[str]) -> None:
         """A worker that was asked is gone and will not answer."""
@@ -105,14 +110,16 @@ class Recovery:
             self._inherited.discard(turn.id)
             if turn.id in turns:
                 self._log.info("turn.taken_up", sessionId=record.id, turnId=turn.id, lastEvent=turn.last_event)
-                self._turns.took(turn)
+                self._turns.took(record, turn)
             elif turn.phase == "held":
                 change = self._book.change()
-                self._settle(change, record)
+                if held.runtime:
+                    unsent_again(self._book.registry, record, turn)
+                self._lose(change, record)
                 change.commit()
             elif turn.phase == "running":
                 # It was reported on after this worker's start, and its own worker has ended since.
-                self._turns.end(record, turn, "lost")
+                self._turns.lost(record, turn)
 
     @staticmethod
     def _relive(record: SessionRecord, turn: Turn) -> None:
@@ -120,6 +127,12 @@ class Recovery:
         position = record.positions.get(turn.prompt_id)
         message = record.at(position) if position is not None else None
         record.live = LiveActivity(prompt=message.text if isinstance(message, Text) else "")
+
+    def _lose(self, change: Change, record: SessionRecord) -> None:
+        """Nobody holds the turn of ``record``; a wake that started it waits again."""
+        if record.turn is not None:
+            self._turns.woken.lost(record, record.turn)
+        self._settle(change, record)
 
     def _settle(self, change: Change, record: SessionRecord) -> None:
         """Close what was open, say what happened, keep the queue; nothing is sent to the agent again."""
@@ -135,6 +148,8 @@ class Recovery:
         record.live = None
         change.summary(record)
         turn, record.turn = record.turn, None
+        for hook in self._turns.on_closed:
+            hook(change, record, None)
         if turn is not None:
             cut_off = Internal("the daemon was restarted before the agent took the prompt", reason="restarted")
             turn.taken(cut_off)

@@ -5,9 +5,11 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from termal.model.delegation import DelegationWaitRecord
 from termal.model.ids import MessageId, SessionId, message_id, new_instance_id, session_id
-from termal.model.stored import DelegationLink, Metadata, Project
+from termal.model.stored import Metadata, Project
 from termal.rules.verdicts import Bad, Missing
+from workers.state.delegation_table import DelegationTable
 from workers.state.session_record import SessionRecord
 
 REVISION_GAP = 1 << 14
@@ -18,11 +20,14 @@ takes no more work at a thousand; what cannot be refused (turns that end, sessio
 class Registry:
     def __init__(self, metadata: Metadata, *, fresh: bool) -> None:
         self.instance_id = new_instance_id()
+        self.starts = metadata.starts
         self.revision = metadata.revision + (0 if fresh else REVISION_GAP)
         self.sessions: dict[str, SessionRecord] = {}
         self.created_by_key: dict[str, str] = {}
         self.projects: dict[str, Project] = {project.id: project for project in metadata.projects}
-        self.delegations: dict[str, DelegationLink] = {}
+        self.delegations = DelegationTable()
+        self.waits: dict[str, DelegationWaitRecord] = {}
+        self.unread_waits: list[Any] = []
         self.quarantined: set[str] = set()
         self.next_session_number = metadata.next_session_number
         self.next_message_number = metadata.next_message_number
@@ -37,7 +42,9 @@ class Registry:
             revision=self.revision,
             next_session_number=self.next_session_number,
             next_message_number=self.next_message_number,
+            starts=self.starts,
             projects=list(self.projects.values()),
+            delegation_waits=[*self.waits.values(), *self.unread_waits] or UNSET,
         )
 
     def set_metadata(self, **fields: Any) -> None:
@@ -101,9 +108,9 @@ class Registry:
         waiting = [record.id]
         while waiting:
             parent = waiting.pop()
-            for link in self.delegations.values():
+            for link in self.delegations.of_parent(parent):
                 child = self.sessions.get(link.child_session_id)
-                if link.parent_session_id == parent and child is not None and child.id not in found:
+                if child is not None and child.id not in found:
                     found[child.id] = child
                     waiting.append(child.id)
         return list(found.values())
@@ -112,7 +119,7 @@ class Registry:
         """By its own mark or by a record that names it: either alone is enough."""
         if record.session.parent_delegation_id is not UNSET:
             return True
-        return any(link.child_session_id == record.id for link in self.delegations.values())
+        return self.delegations.of_child(record.id) is not None
 
     def ignore_thread(self, thread_id: str) -> None:
         """A deleted session's Codex thread must not be discovered again."""

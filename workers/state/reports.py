@@ -51,7 +51,7 @@ class Reports:
         request.reply(TurnConfirmed(report.turn_id, 0, known=False))
 
     def _apply(self, request: Request, report: TurnReport, record: SessionRecord, turn: Turn) -> None:
-        self._turns.took(turn)
+        self._turns.took(record, turn)
         journal = self._book.journal
         before = turn.last_event
         known = turn.last_event + 1 - report.first

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from termal.faults import fault
+from termal.model.delegation import DelegationRecord
 from termal.model.message import Message
 from termal.model.stored import OldQueueEntry, PromptKey, QueueEntry
 from termal.rules.overview import BadOverview, byte_of, kind_of, spliced
@@ -37,6 +38,14 @@ _OVERVIEW = (
     "INSERT INTO session_overviews (session_id, value_blob) VALUES (?, ?)"
     " ON CONFLICT (session_id) DO UPDATE SET value_blob = excluded.value_blob"
 )
+_DELEGATION = (
+    "INSERT INTO delegations (id, value_json) VALUES (?, ?)"
+    " ON CONFLICT (id) DO UPDATE SET value_json = excluded.value_json"
+)
+_AUDIT = "INSERT INTO delegation_audit (parent_session_id, value_json) VALUES (?, ?)"
+_AUDIT_TRIM = "DELETE FROM delegation_audit WHERE seq <= (SELECT max(seq) FROM delegation_audit) - ?"
+AUDIT_ROWS = 100_000
+"""The newest ones are kept."""
 _METADATA = (
     "INSERT INTO app_state (key, value_json) VALUES (?, ?)"
     " ON CONFLICT (key) DO UPDATE SET value_json = excluded.value_json"
@@ -75,6 +84,8 @@ def encode_session(record: SessionRecord) -> str:
         orchestrator_auto_dispatch_blocked=record.blocked or UNSET,
         creation_key=record.creation_key or UNSET,
         prompt_keys=record.prompt_keys or UNSET,
+        wake_keys=record.wake_keys or UNSET,
+        started_in=record.started_in or UNSET,
         active_turn=record.turn.stored() if record.turn is not None else UNSET,
         last_turn=record.last_turn or UNSET,
     )
@@ -90,6 +101,9 @@ class Batch:
         self.overviews: list[tuple[str, dict[int, int], int]] = []
         self.histories: list[tuple[str, str]] = []
         self.removed: list[tuple[str]] = []
+        self.replaced: list[tuple[str]] = []
+        self.delegations: list[tuple[str, str]] = []
+        self.audit: list[tuple[str, str]] = []
         self.metadata = ""
 
     def take(self, record: SessionRecord) -> None:
@@ -114,13 +128,20 @@ class Batch:
             )
         history = _encode(record.history).decode() if record.dirty_history else None
         self.sessions.append((record.id, row))
+        if record.replaced:
+            self.replaced.append((record.id,))
+            record.replaced = False
         self.messages += messages
         if changes:
             self.overviews.append((record.id, changes, record.count))
         if history is not None:
             self.histories.append((record.id, history))
         record.dirty_positions.clear()
+        record.distant.clear()
         record.dirty_history = False
+
+    def take_delegation(self, record: DelegationRecord) -> None:
+        self.delegations.append((record.id, _encode(record).decode()))
 
     def write(self, connection: Cursorlike) -> None:
         """Raises `StoreError`."""
@@ -129,12 +150,20 @@ class Batch:
             connection.executemany("DELETE FROM sessions WHERE id = ?", self.removed)
         if self.sessions:
             connection.executemany(_SESSION, self.sessions)
+        if self.replaced:
+            connection.executemany("DELETE FROM messages WHERE session_id = ?", self.replaced)
+            connection.executemany("DELETE FROM session_overviews WHERE session_id = ?", self.replaced)
         if self.messages:
             connection.executemany(_MESSAGE, self.messages)
         for session_id, changes, count in self.overviews:
             _write_overview(connection, session_id, changes, count)
         if self.histories:
             connection.executemany(_HISTORY, self.histories)
+        if self.delegations:
+            connection.executemany(_DELEGATION, self.delegations)
+        if self.audit:
+            connection.executemany(_AUDIT, self.audit)
+            execute(_AUDIT_TRIM, (AUDIT_ROWS,))
         execute(_METADATA, (METADATA_KEY, self.metadata))
         fault("state.before_commit")
 

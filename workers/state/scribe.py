@@ -4,7 +4,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from termal.model.message import Command, Diff, Message, Text, Thinking, TurnUsage
-from termal.model.session import LiveActivity, ModelOption
+from termal.model.session import LiveActivity
 from termal.rules.size import MESSAGE_BYTES, OUTPUT_CHARACTERS, shortened
 from termal.rules.usage import added, counted
 from termal.wire.turns import (
@@ -26,6 +26,7 @@ from workers.state.change import Book
 from workers.state.clock import now_text
 from workers.state.interactions import Interaction, Interactions
 from workers.state.session_record import SessionRecord
+from workers.state.shown_models import model_options
 from workers.state.turn import Turn
 
 QUIET_BYTES = 8 << 10
@@ -223,10 +224,7 @@ class Scribe:
             state = "active" if record.agent == "Codex" else session.codex_thread_state
             known = replace(session, external_session_id=event.external_session_id, codex_thread_state=state)
         else:
-            options = [
-                ModelOption(label=label, value=value, description=UNSET if text is None else text)
-                for value, label, text in event.options
-            ]
+            options = model_options(event.options, event.details)
             known = replace(session, model_options=options or UNSET)
         if known == session:
             return

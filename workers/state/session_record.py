@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from termal.model.message import Command, Message, Text, Thinking
 from termal.model.session import LiveActivity, Session
-from termal.model.stored import PromptKey, QueueEntry, StoredSession, StoredTurn
+from termal.model.stored import PromptKey, QueueEntry, StoredSession, StoredTurn, WakeKey
 from termal.rules.history_page import RESIDENT_MESSAGES
 from termal.rules.preview import preview_of, settled
 from termal.rules.prompt_history import bounded, prompt_in
@@ -50,19 +50,26 @@ class SessionRecord:
     """``session`` holds what changes rarely; ``status``, ``preview`` and the transcript live beside it.
 
     ``start`` is the global position of the first resident message. Everything here belongs to the loop's thread.
+    ``asking``: what waits until mail was asked of, None while nobody asks. ``mail_due``: there may be mail that nobody
+    was told of; ``mail_at_s`` is when somebody last asked for this session to send it some. ``started_in``: the start
+    of the daemon in which its last turn began.
     """
 
     __slots__ = (
+        "asking",
         "blocked",
         "committed",
         "confirms",
         "creation_key",
         "dirty_history",
         "dirty_positions",
+        "distant",
         "history",
         "last_turn",
         "late_updates",
         "live",
+        "mail_at_s",
+        "mail_due",
         "messages",
         "native_commands",
         "open_deltas",
@@ -72,15 +79,19 @@ class SessionRecord:
         "prompt_keys",
         "queue",
         "removed",
+        "replaced",
         "session",
         "stamp",
         "start",
+        "started_in",
         "status",
         "stored",
         "stored_bytes",
         "streams",
         "summary",
+        "thread_busy",
         "turn",
+        "wake_keys",
     )
 
     def __init__(self, session: Session, stored: StoredSession) -> None:
@@ -96,6 +107,11 @@ class SessionRecord:
         self.peer_messages = {} if stored.queued_peer_messages is UNSET else dict(stored.queued_peer_messages)
         self.blocked = stored.orchestrator_auto_dispatch_blocked is True
         self.prompt_keys: list[PromptKey] = [] if stored.prompt_keys is UNSET else list(stored.prompt_keys)
+        self.wake_keys: list[WakeKey] = [] if stored.wake_keys is UNSET else list(stored.wake_keys)
+        self.started_in = 0 if stored.started_in is UNSET else stored.started_in
+        self.asking: list[Callable[[], None]] | None = None
+        self.mail_due = True
+        self.mail_at_s = 0.0
         self.creation_key = None if stored.creation_key is UNSET else stored.creation_key
         self.live: LiveActivity | None = None
         self.native_commands: list[tuple[str, str, str]] = []
@@ -105,8 +121,11 @@ class SessionRecord:
         self.summary: tuple[int, msgspec.Raw] | None = None
         self.committed = True
         self.removed = False
+        self.replaced = False
+        self.thread_busy = False
         self.streams: dict[int, Stream] = {}
         self.dirty_positions: set[int] = set()
+        self.distant: dict[int, Message] = {}
         self.stored_bytes: dict[int, int] = {}
         self.dirty_history = False
         self.late_updates: set[int] = set()
@@ -146,6 +165,9 @@ class SessionRecord:
             if prompt_in(message) is not None:
                 self.history = bounded([*self.history, prompt_in(message) or ""])
                 self.dirty_history = True
+        elif position < self.start:
+            # Not in memory: kept until it is written.
+            self.distant[position] = message
         else:
             self.messages[position - self.start] = message
             self.streams.pop(position, None)
@@ -155,6 +177,18 @@ class SessionRecord:
             self.preview = line
         self.dirty_positions.add(position)
         return position
+
+    def start_over(self, messages: list[Message]) -> None:
+        """Put ``messages`` in place of the whole transcript; its rows are deleted with the next commit."""
+        self.messages, self.positions, self.start = [], {}, 0
+        self.streams.clear()
+        self.late_updates.clear()
+        self.dirty_positions.clear()
+        self.stored_bytes.clear()
+        self.history, self.dirty_history = [], True
+        self.replaced = True
+        for message in messages:
+            self.put(message)
 
     def extend(self, position: int, piece: str) -> tuple[int, str | None]:
         """Append ``piece`` to the streamed message at ``position``: its length in bytes before, and a new preview."""
@@ -175,7 +209,9 @@ class SessionRecord:
         return before, line
 
     def at(self, position: int) -> Message:
-        """The resident message at ``position``, streamed pieces included."""
+        """The resident message at ``position``, streamed pieces included; an earlier one until it is written."""
+        if position < self.start:
+            return self.distant[position]
         index = position - self.start
         stream = self.streams.get(position)
         if stream is not None and not stream.joined:

@@ -15,6 +15,7 @@ from termal.rules.verdicts import Bad
 from termal.wire.session_operations import AskEligibility, CreateSession, Eligibilities, Eligibility
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
+from workers.state.mail_first import MailFirst
 from workers.state.readiness import Agents
 from workers.state.session_record import SessionRecord
 
@@ -76,7 +77,9 @@ class Sessions:
             codex_reasoning_effort=session.reasoning_effort if codex else UNSET,
             creation_key=body.key,
         )
-        return SessionRecord(session, stored)
+        record = SessionRecord(session, stored)
+        record.mail_due = False
+        return record
 
     def _workdir(self, asked: str | None, project: Project | None) -> str:
         """The canonical directory. Raises `Bad` for what is no directory, or outside the project's root."""
@@ -95,6 +98,10 @@ class Sessions:
 
     def eligibility(self, request: Request, body: AskEligibility) -> None:
         """The handler of ``session.eligibility``: from live records, whether or not the disk works."""
+        for session_id in body.session_ids:
+            record = self._book.registry.sessions.get(session_id)
+            if record is not None:
+                MailFirst.expected(record)
         request.reply(Eligibilities([self._eligibility(session_id) for session_id in body.session_ids]))
 
     def _eligibility(self, session_id: str) -> Eligibility:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import UNSET
+
 from termal.bus.client import Call
 from termal.bus.server import Request
 from termal.model.stored import TURN_ITEMS, QueueEntry, StoredOption, StoredRequest, StoredTurn
@@ -14,11 +16,15 @@ Taken = Callable[[TermalError | None], None]
 
 
 class OpenRequest:
-    """A request of the agent that waits for a person. ``answering``: an answer is on its way to the agent."""
+    """A request of the agent that waits for a person. ``answering``: an answer is on its way to the agent.
 
-    __slots__ = ("answering", "message_id", "options", "request")
+    ``own_tool``: a yes lets nothing be written, see `termal.wire.turns.ApprovalAsked`.
+    """
 
-    def __init__(self, request: str, message_id: str, options: list[StoredOption]) -> None:
+    __slots__ = ("answering", "message_id", "options", "own_tool", "request")
+
+    def __init__(self, request: str, message_id: str, options: list[StoredOption], *, own_tool: bool = False) -> None:
+        self.own_tool = own_tool
         self.request = request
         self.message_id = message_id
         self.options = options
@@ -38,6 +44,8 @@ class Turn:
     that the worker take this turn.
 
     ``entry``: what goes back to the front of the queue when the worker refuses this turn, None when nothing does.
+    ``wake``: the mailbox wake that started it, None for every other prompt; ``reported``: that it was taken is on its
+    way to the mailboxes.
 
     ``phase``: ``starting`` until the worker took it, ``held`` while a new state does not know yet who holds it,
     ``running``, ``stopping`` while a stop is carried out, ``ended`` until what follows an end is done."""
@@ -53,10 +61,12 @@ class Turn:
         "open_texts",
         "phase",
         "prompt_id",
+        "reported",
         "requests",
         "start_call",
         "stop_lost",
         "stop_wanted",
+        "wake",
         "worker",
     )
 
@@ -71,6 +81,8 @@ class Turn:
         self.open_texts: set[str] = set()
         self.stop_wanted = False
         self.entry: QueueEntry | None = None
+        self.wake: QueueEntry | None = None
+        self.reported = False
         self.deferred: list[tuple[Request, TurnReport]] = []
         self.start_call: Call[TurnTaken] | None = None
         self.stop_lost: Callable[[], None] | None = None
@@ -97,10 +109,12 @@ class Turn:
             ended=self.phase == "ended",
             items=list(self.items.items())[-TURN_ITEMS:],
             requests=[
-                StoredRequest(request=r.request, message_id=r.message_id, options=r.options)
+                StoredRequest(request=r.request, message_id=r.message_id, options=r.options, own_tool=r.own_tool)
                 for r in self.requests.values()
             ],
             open_texts=sorted(self.open_texts),
+            wake=self.wake or UNSET,
+            reported=self.reported,
         )
 
     @classmethod
@@ -110,8 +124,12 @@ class Turn:
         turn.last_event = stored.last_event
         turn.items = dict(stored.items)
         turn.requests = {
-            request.request: OpenRequest(request.request, request.message_id, request.options)
+            request.request: OpenRequest(
+                request.request, request.message_id, request.options, own_tool=request.own_tool
+            )
             for request in stored.requests
         }
         turn.open_texts = set(stored.open_texts)
+        turn.wake = None if stored.wake is UNSET else stored.wake
+        turn.reported = stored.reported
         return turn

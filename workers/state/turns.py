@@ -1,5 +1,6 @@
 """The life of a turn: a prompt becomes one, its runtime worker takes it or refuses it, it ends, the queue goes on."""
 
+from collections.abc import Callable
 from time import monotonic
 
 from msgspec import UNSET
@@ -9,7 +10,7 @@ from termal.faults import fault
 from termal.log import Log
 from termal.model.ids import new_turn_id
 from termal.model.message import Text
-from termal.model.session import LiveActivity, PendingPrompt
+from termal.model.session import LiveActivity, PendingPrompt, Session
 from termal.model.stored import QueueEntry
 from termal.rules import wording
 from termal.rules.closing import closed
@@ -27,17 +28,24 @@ from workers.state.clock import now_text
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
-from workers.state.wake_entries import put_back
+from workers.state.wake_entries import started
+from workers.state.woken_turns import WokenTurns
+from workers.state.write_lock import restricted
 
 REPLY_S = 0.3
 """Kept of a request's deadline for the answer that a turn could not be started."""
 START_S = 1.0
 """A runtime worker answers within this time; who waits for less does not end the turn by going away."""
+Closed = Callable[[Change, SessionRecord, Verdict | None], None]
 _NOT_THERE = "the worker that runs this agent is not there; see `termal status`"
 
 
 class Turns:
-    def __init__(self, book: Book, runtimes: Runtimes, log: Log) -> None:
+    def __init__(self, book: Book, runtimes: Runtimes, woken: WokenTurns, log: Log) -> None:
+        self.mail = woken.mail
+        self.woken = woken
+        self.on_closed: list[Closed] = []
+        """Run within the commit that ends a turn; without a verdict where a restart ended it."""
         self._book = book
         self._runtimes = runtimes
         self._log = log
@@ -48,6 +56,8 @@ class Turns:
             return NotImplementedYet("sessions of other daemons cannot be driven from here")
         if record.session.codex_thread_state == "archived":
             return Conflict("the Codex thread is archived; unarchive it first", reason="archivedThread")
+        if record.thread_busy:
+            return Conflict("something is being done with the Codex thread; try again", reason="threadBusy")
         return None
 
     def dispatch(self, change: Change, record: SessionRecord, entry: QueueEntry) -> Turn:
@@ -56,7 +66,9 @@ class Turns:
         if record.turn is not None:
             self.retire(record, record.turn)
         turn = Turn(new_turn_id(), runtime_of(record.agent), prompt.id)
-        turn.entry = entry if entry.source == "mailbox" else None
+        turn.wake = turn.entry = entry if entry.source == "mailbox" else None
+        started(record, entry)
+        record.started_in = self._book.registry.starts
         record.turn = turn
         record.status = "active"
         record.blocked = False
@@ -87,7 +99,7 @@ class Turns:
         patient = deadline_s is not None and deadline_s - REPLY_S > now + START_S
         limit = deadline_s - REPLY_S if deadline_s is not None and patient else now + WRITE_S
         request = StartTurn(
-            spec=self.spec(record),
+            spec=restricted(self._book.registry, record, self.spec(record)),
             turn_id=turn.id,
             prompt=self._prompt(record, entry.pending_prompt),
             images=[
@@ -103,16 +115,17 @@ class Turns:
             if error is not None:
                 self._refused(record, turn, error)
                 return
-            self.took(turn)
+            self.took(record, turn)
 
         worker = self._runtimes.wanted(turn.worker)
         turn.start_call = worker.call(TURN_START, request, done, trace=turn.id, deadline_s=limit)
 
-    def took(self, turn: Turn) -> None:
+    def took(self, record: SessionRecord, turn: Turn) -> None:
         """A runtime worker holds ``turn``: by its word, or because it reports events of it."""
         if turn.phase in ("starting", "held"):
             turn.phase = "running"
             turn.entry = None
+            self.woken.taken(record, turn)
             turn.taken(None)
 
     def end(self, record: SessionRecord, turn: Turn, ending: Ending, detail: str = "") -> None:
@@ -145,6 +158,8 @@ class Turns:
         if not record.preview.strip():
             record.preview = wording.DONE
         change.summary(record)
+        for hook in self.on_closed:
+            hook(change, record, verdict)
 
     def say(self, change: Change, record: SessionRecord, text: str) -> None:
         """Append ``text`` as the assistant's."""
@@ -155,14 +170,27 @@ class Turns:
     def after_end(self, record: SessionRecord, turn: Turn, verdict: Verdict) -> None:
         """The end is stored: start what follows it, then confirm the end to whoever reported it."""
         fault("state.after_turn_end_before_drain")
+        self.mail.before(record, lambda: self.follow(record, turn, workflow_only=verdict.drain == "workflow"))
+
+    def follow(self, record: SessionRecord, turn: Turn, *, workflow_only: bool) -> None:
+        """Start what comes after the ended ``turn``, if anything does, and forget it."""
         if record.removed:
             turn.drained()
-        elif record.busy or self.drain(record, workflow_only=verdict.drain == "workflow"):
+        elif record.busy or self.drain(record, workflow_only=workflow_only):
             # What follows is decided: it, and with it the memory of this turn, is in the next commit.
             self._book.journal.after(turn.drained)
         else:
             self.retire(record, turn)
             turn.drained()
+
+    def go_on(self, record: SessionRecord) -> None:
+        """Start the queue's head, mail first, if the rules let it and nothing else has started."""
+
+        def start() -> None:
+            if not record.removed and not record.busy:
+                self.drain(record, workflow_only=False)
+
+        self.mail.before(record, start)
 
     def drain(self, record: SessionRecord, *, workflow_only: bool) -> bool:
         """Start the queue's head if the rules let it; whether a turn was dispatched."""
@@ -192,15 +220,24 @@ class Turns:
         for record in list(self._book.registry.sessions.values()):
             turn = record.turn
             if turn is not None and turn.worker == worker and turn.phase == "running":
-                self.end(record, turn, "lost")
+                self.lost(record, turn)
+
+    def lost(self, record: SessionRecord, turn: Turn) -> None:
+        """The worker that held ``turn`` is gone. A wake that it was at work on waits again, in front."""
+        self.woken.lost(record, turn)
+        self.end(record, turn, "lost")
 
     def _refused(self, record: SessionRecord, turn: Turn, error: TermalError) -> None:
         self._log.warning("turn.refused", sessionId=record.id, turnId=turn.id, error=error.message)
+        self.woken.worded(record, turn, lambda entry: self._give_back(record, turn, error, entry))
+
+    def _give_back(self, record: SessionRecord, turn: Turn, error: TermalError, entry: QueueEntry | None) -> None:
+        """The turn was refused: the session says so, and ``entry`` waits again, in front."""
         detail = _NOT_THERE if isinstance(error, Busy) else error.message
         verdict = end_of_turn("refused", record.agent, detail)
         change = self._book.change()
-        if turn.entry is not None:
-            put_back(self._book.registry, record, turn.entry)
+        if entry is not None:
+            self.woken.given_back(record, entry)
         self.close(change, record, verdict)
         record.turn = None
         if isinstance(error, OutcomeUnknown):
@@ -228,9 +265,9 @@ class Turns:
             )
 
     @staticmethod
-    def spec(record: SessionRecord) -> SessionSpec:
-        """What a runtime worker needs to know of ``record`` now."""
-        session = record.session
+    def spec(record: SessionRecord, session: Session | None = None) -> SessionSpec:
+        """What a runtime worker needs to know of ``record`` now; ``session``: as it is to become."""
+        session = session or record.session
         external = session.external_session_id
         return SessionSpec(
             session_id=session.id,
