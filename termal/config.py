@@ -16,13 +16,16 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[agents.NAME]``: an own ACP agent (``command``), or additions for a built-in one.
 
     ``env`` is added to the agent's environment; ``pass_env`` names variables of the daemon's own that may pass.
-    ``modes`` are an ACP agent's session modes that a user may choose from.
+    ``mode`` and ``read_only_mode`` are session modes of an own ACP agent: the one to work in, and the one that keeps it
+    from writing. ``trusted``: folders whose own agent settings (hooks, plugins, MCP servers) may be loaded, with all
+    below them.
     """
 
     command: list[str] = []
     env: dict[str, str] = {}
     pass_env: list[str] = []
-    modes: list[str] = []
+    mode: str | None = None
+    trusted: list[str] = []
     read_only_mode: str | None = None
 
 
@@ -51,7 +54,9 @@ def read_config(file: Path) -> Config:
         config = msgspec.convert(tomllib.loads(text), Config)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ConfigRefused(f"{file.name}: {error}") from error
-    for name in config.agents:
+    for name, own in config.agents.items():
+        if not all(folder.startswith(("/", "~/")) for folder in own.trusted):
+            raise ConfigRefused(f"{file.name}: agents.{name}.trusted: a folder must be an absolute path")
         if not name or any(character not in NAME_CHARACTERS for character in name):
             raise ConfigRefused(f"{file.name}: agents.{name}: a name has letters, digits, '-', '_' and '.' only")
     if config.port is not None and not 0 <= config.port <= 65535:

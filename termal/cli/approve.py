@@ -7,8 +7,9 @@ import typer
 from termal.cli.console import BaseUrl, Home, Json, Session, command_app, fail, say, say_json
 from termal.cli.daemon import connect
 from termal.client.follow import WINDOW
-from termal.model.message import Approval
+from termal.model.message import Approval, CodexAppRequest, ElicitationRequest, UserInputRequest
 
+INTERACTIONS = (UserInputRequest, ElicitationRequest, CodexAppRequest)
 app = command_app()
 
 
@@ -34,6 +35,9 @@ def approve(
         open_ones = [one for one in found.messages if isinstance(one, Approval) and one.decision == "pending"]
         asked = next((one for one in open_ones if message in (None, one.id)), None)
         if asked is None:
+            others = [one for one in found.messages if isinstance(one, INTERACTIONS) and one.state == "pending"]
+            if others:
+                fail(f"{session} asks something else than permission: termal answer {session}")
             fail(f"{session} waits for no answer" + (f" to {message}" if message else ""))
         changed = http.answer_approval(session, asked.id, decision)
     if as_json:

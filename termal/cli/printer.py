@@ -1,17 +1,21 @@
 """Messages of a transcript as lines for a terminal or a pipe."""
 
+from termal.cli.answer_words import question_lines
 from termal.cli.console import say
 from termal.client.transcript import Said, Shown, StatusIs, Update
 from termal.model.message import (
     Approval,
+    CodexAppRequest,
     Command,
     Diff,
+    ElicitationRequest,
     FileChanges,
     Markdown,
     Message,
     SubagentResult,
     Text,
     Thinking,
+    UserInputRequest,
 )
 from termal.model.session import SessionStatus
 
@@ -24,6 +28,7 @@ class Printer:
         self._open = ""
         """Id of the message whose text is the last thing on the screen, without a line end."""
         self._commands: set[str] = set()
+        self._answered_by = "approve"
 
     def show(self, update: Update) -> None:
         if isinstance(update, Said):
@@ -54,6 +59,8 @@ class Printer:
         if isinstance(message, Command):
             self._command(message)
             return
+        if isinstance(message, Approval | UserInputRequest | ElicitationRequest | CodexAppRequest):
+            self._answered_by = "approve" if isinstance(message, Approval) else "answer"
         for line in lines_of(message):
             say(line)
 
@@ -69,7 +76,7 @@ class Printer:
     def _turn(self, status: SessionStatus) -> None:
         if status == "approval":
             self.finish()
-            say(f"[waits for an answer: termal approve {self._session_id}]")
+            say(f"[waits for an answer: termal {self._answered_by} {self._session_id}]")
         elif status == "error":
             self.finish()
             say("[error]")
@@ -92,11 +99,19 @@ def lines_of(message: Message) -> list[str]:
             lines = [message.title, *(f"  {changed.kind} {changed.path}" for changed in message.files)]
         case Approval():
             lines = [f"? {message.title} [{message.decision}]", f"  {message.command}"]
+        case UserInputRequest() | ElicitationRequest() | CodexAppRequest():
+            lines = [f"? {message.title} [{message.state}]", *_asked_lines(message)]
         case SubagentResult():
             lines = [message.title, message.summary]
         case _:
             lines = [f"[{type(message).__name__}] {getattr(message, 'title', '')}".rstrip()]
     return [line for line in lines if line.strip()]
+
+
+def _asked_lines(message: UserInputRequest | ElicitationRequest | CodexAppRequest) -> list[str]:
+    if isinstance(message, UserInputRequest):
+        return [f"  {line}" for one in message.questions for line in question_lines(message.questions, one)]
+    return [message.detail]
 
 
 def _author(message: Text) -> str:

@@ -19,7 +19,7 @@ from termal.wire.turns import (
     Usage,
 )
 from tests.support.acp_script import DONE, ScriptedAgent, ask, text, tool, until
-from workers.runtime import acp, lines
+from workers.runtime import acp, acp_session, lines
 from workers.runtime.adapter import AgentFailed
 
 ALLOW_OR_NOT = (("yes", "allow_once"), ("no", "reject_once"))
@@ -261,6 +261,73 @@ def test_only_some_changes_need_a_new_process(run_dir: Path, change: dict[str, A
         assert await agent.adapter.apply(agent.spec(**change)) is same
 
     run(agent, work())
+
+
+def test_a_mode_is_changed_in_the_middle_of_a_turn(run_dir: Path) -> None:
+    new = {"result": {"sessionId": "conversation-1", "modes": MODES}}
+    prompt = [text("at work"), {"wait_for": "session/set_mode"}, text("changed"), DONE]
+    agent = ScriptedAgent(run_dir, name="Gemini", answers={"session/new": new}, prompt=prompt)
+
+    async def work() -> None:
+        await agent.adapter.start(agent.spec())
+        await agent.adapter.prompt("go", [], agent.events.append)
+        await until(lambda: agent.said(TextDelta), "the turn")
+        applying = asyncio.create_task(agent.adapter.apply(agent.spec(modes={"geminiApprovalMode": "yolo"})))
+        with pytest.raises(AgentFailed, match="offers no mode 'yolo'"):
+            await applying
+        applying = asyncio.create_task(agent.adapter.apply(agent.spec(modes={"geminiApprovalMode": "plan"})))
+        await agent.ended()
+        applying.cancel()
+
+    run(agent, work())
+    assert [params["modeId"] for params in agent.received("session/set_mode")] == ["plan"]
+
+
+def test_settings_that_need_a_new_process_are_not_taken_for_applied(run_dir: Path) -> None:
+    agent = ScriptedAgent(run_dir)
+
+    async def work() -> None:
+        await agent.adapter.start(agent.spec())
+        for _ in range(2):
+            assert not await agent.adapter.apply(agent.spec(workdir="/"))
+
+    run(agent, work())
+
+
+def test_a_change_without_an_answer_is_told_again(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acp_session, "SETTING_S", 0.05)
+    new = {"result": {"sessionId": "conversation-1", "modes": MODES}}
+    prompt = [{"wait_for": "session/set_mode"}, DONE]
+    agent = ScriptedAgent(run_dir, name="Gemini", answers={"session/new": new}, prompt=prompt)
+
+    async def work() -> None:
+        await agent.adapter.start(agent.spec())
+        await agent.adapter.prompt("go", [], agent.events.append)
+        with pytest.raises(AgentFailed) as failed:
+            await agent.adapter.apply(agent.spec(modes={"geminiApprovalMode": "plan"}))
+        assert failed.value.unanswered
+        await agent.ended()
+        monkeypatch.setattr(acp_session, "SETTING_S", 5.0)
+        # Whether it is in the old mode or in the new one is not known.
+        assert await agent.adapter.apply(agent.spec())
+
+    run(agent, work())
+    assert [params["modeId"] for params in agent.received("session/set_mode")] == ["plan", "default"]
+
+
+def test_a_mode_that_the_agent_left_by_itself_is_set_again(run_dir: Path) -> None:
+    new = {"result": {"sessionId": "conversation-1", "modes": MODES}}
+    left = {"update": {"sessionUpdate": "current_mode_update", "currentModeId": "default"}}
+    agent = ScriptedAgent(run_dir, name="Gemini", answers={"session/new": new}, prompt=[left, DONE])
+    spec = agent.spec(modes={"geminiApprovalMode": "plan"})
+
+    async def work() -> None:
+        await agent.adapter.start(spec)
+        await agent.turn()
+        assert await agent.adapter.apply(spec)
+
+    run(agent, work())
+    assert [params["modeId"] for params in agent.received("session/set_mode")] == ["plan", "plan"]
 
 
 # --------------------------------------------------------------------- permissions

@@ -1,4 +1,4 @@
-"""The model list of an agent, asked of a real runtime worker: without a turn, beside one, before one."""
+"""What an agent is asked and told beside its prompts, by a real runtime worker: its models, its settings."""
 
 import json
 import sys
@@ -6,9 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from termal.wire.errors import Internal
-from termal.wire.runtime_operations import MODELS_LIST, ListModels, ModelList
+from termal.wire.runtime_operations import (
+    MODELS_LIST,
+    SETTINGS_APPLY,
+    ApplySettings,
+    ListModels,
+    ModelList,
+    SettingsApplied,
+)
 from termal.wire.turns import ExternalSession, ModelsKnown, SessionSpec, TurnEnded
 from tests.support.acp_peer import RuntimePeer
 from tests.support.bus_peer import call
@@ -79,3 +87,20 @@ def test_a_closed_session_ends_the_agent_that_was_started_for_its_list(runtime: 
     assert len(runtime.trees().agents) == 1
     runtime.close("session-1")
     assert runtime.trees().agents == []
+
+
+def test_changed_settings_reach_the_agent_of_a_running_turn(runtime: RuntimePeer) -> None:
+    spec = replace(runtime.spec(agent="Mine"), model="big")
+    assert not apply(runtime, spec).live, "nothing runs that could be told"
+    runtime.start("turn-1", "go", spec)
+    runtime.wait_for("turn-1", ModelsKnown)
+    assert apply(runtime, replace(spec, model="small")).live
+    assert '"modelId":"small"' in (runtime.run_dir / "log").read_text().replace(" ", "")
+    assert not apply(runtime, replace(spec, workdir="/")).live, "this needs a process of its own"
+    assert runtime.said("turn-1", TurnEnded) == []
+    runtime.stop("turn-1")
+    assert runtime.ended("turn-1").outcome == "interrupted"
+
+
+def apply(runtime: RuntimePeer, spec: SessionSpec) -> SettingsApplied:
+    return call(runtime.run_dir, "runtime-acp", SETTINGS_APPLY, ApplySettings(spec))

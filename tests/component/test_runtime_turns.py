@@ -192,7 +192,8 @@ def test_an_agent_gets_the_mcp_servers_of_its_session(runtime: RuntimePeer) -> N
     server = McpServer("termal-delegation", sys.executable, [MCP_SERVER], {"TOKEN": "for the agent"})
     runtime.start("turn-1", "tool token", runtime.spec(mcp_servers=[server]))
 
-    assert runtime.ended("turn-1") == TurnEnded("completed")
+    # The server is a second interpreter with the whole SDK.
+    assert runtime.ended("turn-1", limit_s=20.0) == TurnEnded("completed")
     assert runtime.text("turn-1") == "for the agent"
     assert "for the agent" not in runtime.worker.home.log("runtime-acp").read_text()
 
@@ -225,7 +226,7 @@ def test_an_agent_that_breaks_the_rules_harms_nobody_else(home_dir: Path, run_di
 
 @pytest.mark.parametrize(
     ("agent", "sentence"),
-    [("Codex", "Codex cannot be used in this version."), ("Nobody", "Nobody has no command: ")],
+    [("Nobody", "Nobody has no command: ")],
 )
 def test_an_agent_that_is_not_there_fails_the_turn_with_a_sentence(
     runtime: RuntimePeer, agent: str, sentence: str

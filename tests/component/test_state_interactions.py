@@ -1,11 +1,15 @@
 """Requests of an agent: shown, answered once, in any order, gone with a restart."""
 
+import json
+
 import pytest
 
 from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound, Unprocessable
+from termal.wire.session_operations import APPROVAL_ANSWER, AnswerApproval
 from termal.wire.turns import ApprovalAsked, ApprovalWithdrawn, PermissionOption
 from tests.support.fake_runtime import FakeRuntime, FakeTurn
-from tests.support.state_worker import StateWorker
+from tests.support.state_worker import StateWorker, find
+from tests.support.waiting import wait_until
 
 OPTIONS = [PermissionOption("yes", "accepted", "Yes"), PermissionOption("no", "rejected", "No")]
 
@@ -118,3 +122,24 @@ def test_an_approval_that_is_no_longer_in_memory_is_not_live(state: StateWorker,
         state.answer(session_id, "message-002", "accepted")
     with pytest.raises(NotFound):
         state.answer(session_id, "message-900", "accepted")
+
+
+@pytest.mark.parametrize("following", [False, True], ids=["nothing follows", "a prompt is queued"])
+def test_an_answer_whose_turn_is_over_before_it_is_confirmed_changes_the_request_alone(
+    state: StateWorker, runtime: FakeRuntime, following: bool
+) -> None:
+    session_id, turn = running(state, runtime)
+    runtime.report(turn, asked("r1", "First?"))
+    if following:
+        state.send(session_id, "next")
+    message = state.read(session_id)["messages"][1]["id"]
+    runtime.hold_answers = True
+    answer = state.begin(APPROVAL_ANSWER, AnswerApproval(session_id, message, "accepted"))
+    wait_until(lambda: runtime.answers, "the agent to get the answer")
+    runtime.end(turn, wait=False)
+    state.wait_status(session_id, "active" if following else "idle")
+    runtime.release()
+    assert find(json.loads(answer.reply().json), session_id)["preview"]
+    shown = state.read(session_id)
+    assert (shown["status"], shown["messages"][1]["decision"]) == ("active" if following else "idle", "accepted")
+    assert state.send(session_id, "more")

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from termal.wire.delegation_operations import DELEGATION_SPAWN, SpawnDelegation
 from termal.wire.errors import Conflict, Forbidden, Internal, InvalidRequest, NotFound
 from termal.wire.session_operations import QUESTIONS_ANSWER, AnswerQuestions
 from termal.wire.turns import InteractionWithdrawn
@@ -307,8 +309,12 @@ def test_an_answer_of_open_code_waits_for_the_earlier_one(state: StateWorker, ru
 
 
 def delegated(state: StateWorker, *, status: str = "running", kind: str = "readOnly") -> str:
-    """A session that another one delegated work to."""
-    parent, child = state.create(), state.create()
+    """A session that another one delegated work to, in its first turn."""
+    parent = state.create()
+    if (status, kind) == ("running", "readOnly"):
+        spawn = SpawnDelegation(delegation_id="delegation-1", parent_session_id=parent, prompt="go", mode="explorer")
+        return str(state.json(DELEGATION_SPAWN, spawn)["delegation"]["childSessionId"])
+    child = state.create()
     state.stop()
     record = {
         "id": "delegation-1",
@@ -353,3 +359,13 @@ def test_a_child_that_may_write_is_answered_like_any_session(
     child = delegated(state, status=status, kind=kind)
     runtime.report(runtime.turn(0), approval("a1", options=[YES]))
     assert state.answer(child, state.read(child)["messages"][1]["id"], "accepted")["status"] == "active"
+
+
+def test_a_tool_of_the_bridge_may_be_allowed_to_a_child_that_only_reads(
+    state: StateWorker, runtime: FakeRuntime
+) -> None:
+    child = delegated(state)
+    tool = {**PAGE, "_meta": {"codex_approval_kind": "mcp_tool_call"}}
+    runtime.report(runtime.turn(0), replace(elicitation("e1", tool), own_tool=True))
+    answer_elicitation(state, child, state.read(child)["messages"][1]["id"], "accept")
+    assert [told.option for told in runtime.answers] == ["accept"]

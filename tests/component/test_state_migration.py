@@ -8,6 +8,7 @@ import pytest
 
 from termal.rules.overview import byte_of
 from termal.store.files import StoreRefused
+from termal.worker.patience import EXTENSION_S, Patience
 from tests.support.older_store import (
     FIRST_TABLES,
     OTHER_TABLES,
@@ -24,7 +25,6 @@ from tests.support.older_store import (
     transcript,
 )
 from tests.support.state_memory import Memory
-from workers.state.patience import EXTENSION_S, Patience
 from workers.state.registry import Registry
 from workers.state.rows import decode_message
 from workers.state.store_schema import open_store

@@ -25,22 +25,10 @@ from termal.wire.settings_operations import (
 from termal.wire.turns import Anything
 from tests.support.bus_peer import serving
 from tests.support.control_peer import ControlPeer
+from tests.support.coordination_rows import add_board
 from tests.support.state_worker import Json, StateWorker, find
 from tests.support.waiting import wait_until
 
-BOARD = """
-CREATE TABLE coordination_board_scopes (
-    scope_id TEXT PRIMARY KEY, generation INTEGER NOT NULL DEFAULT 0 CHECK (generation >= 0));
-CREATE TABLE coordination_board_entries (
-    scope_id TEXT NOT NULL REFERENCES coordination_board_scopes ON DELETE CASCADE, key TEXT NOT NULL,
-    value_json TEXT, PRIMARY KEY (scope_id, key));
-CREATE TABLE coordination_board_history (
-    scope_id TEXT NOT NULL REFERENCES coordination_board_scopes ON DELETE CASCADE, key TEXT NOT NULL,
-    revision INTEGER NOT NULL, PRIMARY KEY (scope_id, key, revision));
-CREATE TABLE coordination_board_idempotency (
-    scope_id TEXT NOT NULL REFERENCES coordination_board_scopes ON DELETE CASCADE, author_session_id TEXT NOT NULL,
-    idempotency_key TEXT NOT NULL, PRIMARY KEY (scope_id, author_session_id, idempotency_key));
-"""
 TABLES = ("scopes", "entries", "history", "idempotency")
 PENDING = "SELECT value_json ->> '$.pendingCoordinationScopeDeletions' FROM app_state"
 
@@ -73,15 +61,8 @@ def fill_board(state: StateWorker, scope_id: str, rows: int) -> None:
     connection = apsw.Connection(str(state.home.coordination_db))
     try:
         connection.execute("BEGIN")
-        for statement in filter(str.strip, BOARD.split(";")):
-            connection.execute(statement)
         for scope in (scope_id, "project-other"):
-            count = rows if scope == scope_id else 1
-            connection.execute("INSERT INTO coordination_board_scopes VALUES (?, 1)", (scope,))
-            keys = [(scope, f"key-{number}") for number in range(count)]
-            connection.executemany("INSERT INTO coordination_board_entries VALUES (?, ?, '1')", keys)
-            connection.executemany("INSERT INTO coordination_board_history VALUES (?, ?, 1)", keys)
-            connection.execute("INSERT INTO coordination_board_idempotency VALUES (?, 'session-1', 'k')", (scope,))
+            add_board(connection, scope, keys=rows if scope == scope_id else 1)
         connection.execute("COMMIT")
     finally:
         connection.close()
@@ -223,9 +204,10 @@ def test_a_confirmation_that_was_not_stored_is_asked_for_again(state: StateWorke
     root.mkdir()
     state.start(faults=faults)
     project_id = create(state, root)["projectId"]
+    (faults / "state.scope_deleted_before_commit").write_text("kill")
+    # Nobody confirms before the deletion is answered: an answer that its caller has not read dies with the worker.
+    delete(state, project_id)
     with coordination(state):
-        (faults / "state.scope_deleted_before_commit").write_text("kill")
-        delete(state, project_id)
         state.process.wait(5)
         assert pending(state) == [project_id]
         state.start("replacement")

@@ -1,10 +1,10 @@
 """Settings of sessions on a real file: all or nothing, for the next turn, never against a read-only delegation."""
 
-import json
 from typing import Any
 
 import pytest
 
+from termal.wire.delegation_operations import DELEGATION_SPAWN, SpawnDelegation
 from termal.wire.errors import Conflict, Forbidden, Internal, InvalidRequest, NotFound, TermalError
 from termal.wire.runtime_operations import ModelList
 from termal.wire.session_operations import OneSession
@@ -122,17 +122,10 @@ def test_settings_of_an_unknown_session_are_not_found(state: StateWorker) -> Non
 
 def test_a_delegated_session_that_may_only_read_can_be_renamed_and_nothing_else(state: StateWorker) -> None:
     state.start()
-    parent, child = state.create(), state.create()
-    state.stop()
-    link = {
-        "id": "delegation-1",
-        "parentSessionId": parent,
-        "childSessionId": child,
-        "status": "running",
-        "writePolicy": {"kind": "readOnly"},
-    }
-    state.write("INSERT INTO delegations VALUES (?, ?)", ("delegation-1", json.dumps(link)))
-    state.start()
+    state.runtime()
+    parent = state.create()
+    spawn = SpawnDelegation(delegation_id="delegation-1", parent_session_id=parent, prompt="go", mode="explorer")
+    child = str(state.json(DELEGATION_SPAWN, spawn)["delegation"]["childSessionId"])
     for fields in ({"model": "big"}, {"claudeEffort": "max"}, {"name": "B", "model": "big"}):
         with pytest.raises(Forbidden):
             change(state, child, **fields)
@@ -233,3 +226,83 @@ def test_opencode_is_not_asked_while_its_turn_runs(state: StateWorker) -> None:
         refresh(state, session_id)
     assert runtime.asked_models == []
     runtime.end(runtime.turn(0))
+
+
+# ---------------------------------------------------------------------- while it runs
+
+OPENCODE = {"opencodeModel": "auto", "opencodeMode": "auto", "opencodeEffort": "auto"}
+
+
+def test_a_running_agent_is_told_its_changed_settings_at_once(state: StateWorker) -> None:
+    session_id = stored(state, "Gemini", geminiApprovalMode="default")
+    runtime = state.runtime()
+    state.send(session_id, "x")
+    turn = runtime.turn(0)
+    change(state, session_id, geminiApprovalMode="yolo", model="pro")
+    wait_until(lambda: len(runtime.applied) == 1, "the agent to be told")
+    spec = runtime.applied[0].spec
+    assert (spec.session_id, spec.model, spec.modes["geminiApprovalMode"]) == (session_id, "pro", "yolo")
+    change(state, session_id, name="Other")
+    change(state, session_id, model="pro")
+    runtime.end(turn)
+    assert len(runtime.applied) == 1
+
+
+def test_a_refusal_of_the_agent_leaves_the_change_for_its_next_turn(state: StateWorker) -> None:
+    session_id = stored(state, "Gemini", geminiApprovalMode="default")
+    runtime = state.runtime()
+    runtime.apply_error = Conflict("no such model", reason="agentRefused")
+    state.send(session_id, "x")
+    turn = runtime.turn(0)
+    assert change(state, session_id, model="pro")["model"] == "pro"
+    wait_until(lambda: runtime.applied, "the agent to be told")
+    runtime.end(turn)
+    assert state.read(session_id)["model"] == "pro"
+
+
+def test_opencode_settings_are_stored_when_it_has_taken_them(state: StateWorker) -> None:
+    session_id = stored(state, "OpenCode", **OPENCODE)
+    assert change(state, session_id, opencodeMode="build")["opencodeMode"] == "build", "no process, nobody to ask"
+    runtime = state.runtime()
+    state.send(session_id, "x")
+    turn = runtime.turn(0)
+    runtime.hold_settings = True
+    before = state.read(session_id)
+    asked = state.begin(SETTINGS_CHANGE, ChangeSettings(session_id=session_id, settings={"opencodeMode": "plan"}))
+    wait_until(lambda: runtime.applied, "the agent to be asked")
+    assert state.read(session_id) == before
+    with pytest.raises(Conflict) as caught:
+        change(state, session_id, model="scripted/other")
+    assert caught.value.reason == "changeInFlight"
+    change(state, session_id, name="Renamed")
+    runtime.release()
+    asked.reply()
+    session = state.read(session_id)
+    assert (session["opencodeMode"], session["name"], session["model"]) == ("plan", "Renamed", "auto")
+    runtime.hold_settings = False
+    assert change(state, session_id, model="scripted/other")["opencodeModel"] == "scripted/other"
+    runtime.end(turn)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "reason"),
+    [
+        (Conflict("no such mode", reason="agentRefused"), Conflict, "notOffered"),
+        (Internal("no answer to session/set_mode", reason="agentFailed"), Internal, "agentFailed"),
+    ],
+    ids=["refused", "unanswered"],
+)
+def test_what_opencode_does_not_take_is_not_stored(
+    state: StateWorker, answer: TermalError, error: type[TermalError], reason: str
+) -> None:
+    session_id = stored(state, "OpenCode", **OPENCODE)
+    runtime = state.runtime()
+    runtime.apply_error = answer
+    state.send(session_id, "x")
+    turn = runtime.turn(0)
+    before = state.read(session_id)
+    with pytest.raises(error) as caught:
+        change(state, session_id, opencodeMode="gone", name="Renamed")
+    assert caught.value.reason == reason
+    assert state.read(session_id) == before
+    runtime.end(turn)

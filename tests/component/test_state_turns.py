@@ -359,6 +359,7 @@ def test_the_agent_reads_the_expanded_text_and_the_header_of_a_peer(state: State
     shown = state.send(session_id, "hello", source_session_id="session-99")
     assert "source" not in shown["messages"][-1]
 
+
 def test_what_turns_take_is_on_their_last_messages_and_summed_in_the_session(
     state: StateWorker, runtime: FakeRuntime
 ) -> None:

@@ -101,7 +101,11 @@ class RecordingState:
 class RuntimePeer:
     """``python -m workers.runtime acp`` with its state. Use as a context manager."""
 
-    def __init__(self, home: Path, run_dir: Path, *, portable: bool = False, config: str = "") -> None:
+    def __init__(
+        self, home: Path, run_dir: Path, *, portable: bool = False, config: str = "", kind: str = "acp"
+    ) -> None:
+        self.name = f"runtime-{kind}"
+        self._kind = kind
         self.home = home
         self.run_dir = run_dir
         self.demo_home = run_dir / "demo"
@@ -118,10 +122,10 @@ class RuntimePeer:
             "workers.runtime",
             self.home,
             self.run_dir,
-            name="runtime-acp",
-            arguments=["acp"],
+            name=self.name,
+            arguments=[self._kind],
             portable=self._portable,
-            environment={"TERMAL_DEMO_HOME": str(self.demo_home)},
+            environment={"TERMAL_DEMO_HOME": str(self.demo_home), "CODEX_FAKE_HOME": str(self.run_dir)},
         )
 
     def __enter__(self) -> "RuntimePeer":
@@ -139,22 +143,22 @@ class RuntimePeer:
         return SessionSpec(session, agent, str(self.workdir), "auto", **more)
 
     def start(self, turn: str, prompt: str, spec: SessionSpec | None = None) -> TurnTaken:
-        return call(self.run_dir, "runtime-acp", TURN_START, StartTurn(spec or self.spec(), turn, prompt))
+        return call(self.run_dir, self.name, TURN_START, StartTurn(spec or self.spec(), turn, prompt))
 
     def stop(self, turn: str, session: str = "session-1") -> None:
-        call(self.run_dir, "runtime-acp", TURN_STOP, StopTurn(session, turn))
+        call(self.run_dir, self.name, TURN_STOP, StopTurn(session, turn))
 
     def close(self, *sessions: str) -> None:
-        call(self.run_dir, "runtime-acp", SESSIONS_CLOSE, CloseSessions(list(sessions)))
+        call(self.run_dir, self.name, SESSIONS_CLOSE, CloseSessions(list(sessions)))
 
     def answer(self, turn: str, request: str, option: str, session: str = "session-1") -> None:
-        call(self.run_dir, "runtime-acp", INTERACTION_ANSWER, AnswerInteraction(session, turn, request, option))
+        call(self.run_dir, self.name, INTERACTION_ANSWER, AnswerInteraction(session, turn, request, option))
 
     def held(self) -> Held:
-        return call(self.run_dir, "runtime-acp", TURN_HELD, Anything())
+        return call(self.run_dir, self.name, TURN_HELD, Anything())
 
     def trees(self) -> AgentTrees:
-        return call(self.run_dir, "runtime-acp", AGENT_TREES, Anything())
+        return call(self.run_dir, self.name, AGENT_TREES, Anything())
 
     # --------------------------------------------------------------------- events
 

@@ -99,13 +99,14 @@ class Turn:
         except Failed as failure:
             status, error = "failed", {"message": str(failure), "codexErrorInfo": "other"}
         self.server.remember(self)
+        # Before it is told: whoever hears of the end may begin the next turn at once.
+        self.over.set()
         self.server.send(
             {
                 "method": "turn/completed",
                 "params": {"threadId": self.thread_id, "turn": {"id": self.id, "status": status, "error": error}},
             }
         )
-        self.over.set()
 
 
 # ------------------------------------------------------------------------------- steps
@@ -202,6 +203,28 @@ def forge(turn: Turn, tool: str) -> None:
         _meta={"codex_approval_kind": "mcp_tool_call", "server": "termal-delegation", "tool_name": tool},
     )
     turn.complete(item, status="completed", result={"content": [{"type": "text", "text": json.dumps(answer)}]})
+
+
+def claim(turn: Turn, rest: str) -> None:
+    """A server's requests as JSON: its ``server``, what it says of itself in ``meta`` and how many ``times``; ``item``
+    is the call that runs meanwhile, a list of server, tool and arguments."""
+    wanted = json.loads(rest)
+    item: Json | None = None
+    if "item" in wanted:
+        server, tool, arguments = wanted["item"]
+        call = {"type": "mcpToolCall", "id": turn.new("call"), "server": server, "tool": tool, "arguments": arguments}
+        item = turn.start({**call, "status": "inProgress"})
+    params = {"serverName": wanted["server"], "mode": "form", "message": "Allow the server to run the tool?"}
+    if "meta" in wanted:
+        params["_meta"] = wanted["meta"]
+    schema = {"type": "object", "properties": {}}
+    answers = [
+        turn.ask("mcpServer/elicitation/request", requestedSchema=schema, **params)
+        for _ in range(wanted.get("times", 1))
+    ]
+    if item is not None:
+        turn.complete(item, status="completed", result={"content": []})
+    say(turn, json.dumps(answers))
 
 
 def form(turn: Turn, _: str) -> None:
@@ -319,6 +342,7 @@ def freeze(_: Turn, __: str) -> None:
 STEPS: dict[str, Callable[[Turn, str], None]] = {
     "ask": ask,
     "ask-two": ask_two,
+    "claim": claim,
     "deaf": deaf,
     "edit": edit,
     "endless": endless,
@@ -430,7 +454,8 @@ class Server:
 
     def _start_servers(self, thread_id: str, params: Json) -> None:
         for name in (params.get("config") or {}).get("mcp_servers", {}):
-            end = {"status": "failed", "error": "no such program"} if name == "broken" else {"status": "ready"}
+            fails = name == "broken" or (HOME / f"{name}.fails").exists()
+            end = {"status": "failed", "error": "no such program"} if fails else {"status": "ready"}
             for state in ({"status": "starting"}, end):
                 told = {"threadId": thread_id, "name": name, **state}
                 self.send({"method": "mcpServer/startupStatus/updated", "params": told})

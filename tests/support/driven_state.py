@@ -1,5 +1,6 @@
 """The base of state machines that drive the `state` worker beside a model: start, choices, restarts, the comparison."""
 
+import contextlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -7,9 +8,12 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from termal.bus.server import Request
+from termal.wire.mail_operations import SESSION_DEPART
 from termal.wire.session_operations import SESSION_STOP, CreateSession, OneSession, SendPrompt
-from termal.wire.turns import JsonReply
+from termal.wire.turns import Anything, JsonReply
 from tests.support.bus import Outcome
+from tests.support.bus_peer import serving
 from tests.support.fake_runtime import FakeRuntime, FakeTurn
 from tests.support.model_daemon import RESIDENT, ModelDaemon, ModelSession, shown
 from tests.support.state_worker import Json, StateWorker
@@ -19,6 +23,10 @@ RUNTIME = "runtime-acp"
 PICKS = st.integers(0, 1000)
 """Which of those that are there, whatever their number."""
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lambda text: bool(text.strip()))
+
+
+def _confirm(request: Request, _: object) -> None:
+    request.reply(Anything())
 
 
 class DrivenState(RuleBasedStateMachine):
@@ -31,6 +39,9 @@ class DrivenState(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="tml-"))
         self.model = ModelDaemon()
+        self.ends = contextlib.ExitStack()
+        # Without it every removal of a session would wait for mailboxes that never come.
+        self.ends.enter_context(serving(self.folder, "coordination", {SESSION_DEPART.name: _confirm}))
         self.state = StateWorker(self.folder / "home", self.folder)
         self.state.start()
         self.runtime: FakeRuntime = self.state.runtime(RUNTIME)
@@ -45,6 +56,7 @@ class DrivenState(RuleBasedStateMachine):
             runtime.close()
         self.state.runtimes.clear()
         self.state.close()
+        self.ends.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # ------------------------------------------------------------------- choices

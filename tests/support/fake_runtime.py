@@ -13,14 +13,18 @@ from termal.wire.errors import Conflict, TermalError
 from termal.wire.runtime_operations import (
     AgentTrees,
     AnswerInteraction,
+    ApplySettings,
     CloseSessions,
     ListModels,
     ModelList,
+    SettingsApplied,
     StartTurn,
     StopTurn,
+    TurnStopped,
     TurnTaken,
 )
 from termal.wire.session_operations import TURN_REPORT
+from termal.wire.thread_operations import ThreadCommand, ThreadDone
 from termal.wire.turns import AgentTree, Anything, AnyTurnEvent, Held, HeldTurn, TurnConfirmed, TurnEnded, TurnReport
 from tests.support.waiting import wait_until
 
@@ -43,6 +47,7 @@ class FakeTurn:
 
 class FakeRuntime:
     """Its own thread and loop. ``refuse``: the next turns are refused with this error. ``stop_error``: so are stops.
+    ``refusals``: so many of the next turns are refused, each with its error.
 
     ``hold_stops`` and ``hold_starts``: stops and starts are answered by `release`.
     """
@@ -56,10 +61,19 @@ class FakeRuntime:
         self.closed: list[str] = []
         self.agents: list[AgentTree] = []
         self.refuse: TermalError | None = None
+        self.refusals: list[TermalError] = []
         self.stop_error: TermalError | None = None
         self.answer_error: TermalError | None = None
         self.models: ModelList | TermalError = ModelList([])
         self.asked_models: list[ListModels] = []
+        self.applied: list[ApplySettings] = []
+        self.apply_error: TermalError | None = None
+        self.hold_settings = False
+        self.hold_answers = False
+        self.thread: ThreadDone | TermalError = ThreadDone()
+        self.commands: list[ThreadCommand] = []
+        self.conversation_lost = False
+        self.hold_threads = False
         self.hold_stops = False
         self.hold_starts = False
         self._held: list[Callable[[], None]] = []
@@ -142,6 +156,8 @@ class FakeRuntime:
             "sessions.close": self._close_sessions,
             "interaction.answer": self._answer,
             "models.list": self._list_models,
+            "codex.thread": self._order_thread,
+            "settings.apply": self._apply,
         }
         server = Server(self._loop, self.run_dir, self.name, handlers, log=Log(self.name))
         self._client = Client(self._loop, self.run_dir, "state", self.name)
@@ -154,6 +170,8 @@ class FakeRuntime:
     def _start(self, request: Request, body: StartTurn) -> None:
         if self.refuse is not None:
             raise self.refuse
+        if self.refusals:
+            raise self.refusals.pop(0)
 
         def take() -> None:
             self.turns.append(FakeTurn(body))
@@ -168,7 +186,7 @@ class FakeRuntime:
             if self.stop_error is not None:
                 request.refuse(self.stop_error)
             else:
-                request.reply(Anything())
+                request.reply(TurnStopped(self.conversation_lost))
 
         self._now_or_held(self.hold_stops, answer)
 
@@ -191,13 +209,35 @@ class FakeRuntime:
         if body.request == "gone":
             raise Conflict("no longer open")
         self.answers.append(body)
-        request.reply(Anything())
+        self._now_or_held(self.hold_answers, lambda: request.reply(Anything()))
 
     def _list_models(self, request: Request, body: ListModels) -> None:
         self.asked_models.append(body)
         if isinstance(self.models, TermalError):
             raise self.models
         request.reply(self.models)
+
+    def _apply(self, request: Request, body: ApplySettings) -> None:
+        self.applied.append(body)
+
+        def answer() -> None:
+            if self.apply_error is not None:
+                request.refuse(self.apply_error)
+            else:
+                request.reply(SettingsApplied(live=True))
+
+        self._now_or_held(self.hold_settings, answer)
+
+    def _order_thread(self, request: Request, body: ThreadCommand) -> None:
+        self.commands.append(body)
+
+        def answer() -> None:
+            if isinstance(self.thread, TermalError):
+                request.refuse(self.thread)
+            else:
+                request.reply(self.thread)
+
+        self._now_or_held(self.hold_threads, answer)
 
     def _now_or_held(self, hold: bool, answer: Callable[[], None]) -> None:
         if hold:

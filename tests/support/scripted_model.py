@@ -19,7 +19,8 @@ the step says ``"bare": true``. A PART is one of::
     {"text": "..."} or {"text": ["chunk", ...]}, "delay": seconds between chunks
     {"thinking": "..."}                  (same forms)
     {"tool": NAME, "args": {...}}        "~echo" is the offered tool whose name ends with "echo"; a dict chooses by
-                                         format; "freeform": true sends args["input"] as text
+                                         format; "freeform": true sends args["input"] as text;
+                                         "args_for": {FORMAT: {...}} goes in place of "args" in that format
     {"sleep": seconds}
     {"gate": "name"}                     wait for POST /_control/open/name
     {"error": {"status": 429, "type": "...", "message": "...", "retry_after": 1, "times": 2}}
@@ -172,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
                 yield from writer.thinking(_paced(part["thinking"], part.get("delay", 0)))
             elif "tool" in part:
                 name, freeform = ask.tool_name(part["tool"]), part.get("freeform", False)
-                yield from writer.tool(name, part.get("args", {}), freeform=freeform)
+                arguments = part.get("args_for", {}).get(ask.format, part.get("args", {}))
+                yield from writer.tool(name, arguments, freeform=freeform)
             elif "stream_error" in part:
                 yield from writer.stream_error(part["stream_error"])
                 return

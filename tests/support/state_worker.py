@@ -49,16 +49,17 @@ MODULE = "workers.state"
 
 
 def installed(run_dir: Path) -> Path:
-    """A folder for PYTHONPATH that looks as if Claude was installed; these tests start sessions of it and never run
-    it, and must not depend on what the machine has."""
-    package = run_dir / "installed" / "claude_agent_sdk"
-    program = package / "_bundled" / "claude"
-    if not program.exists():
-        program.parent.mkdir(parents=True)
-        (package / "__init__.py").write_text('"""Never imported."""\n', "utf-8")
-        program.write_text("#!/bin/false\n", "utf-8")
-        program.chmod(0o700)
-    return package.parent
+    """A folder for PYTHONPATH that looks as if Claude and Codex were installed; these tests start sessions of them and
+    never run them, and must not depend on what the machine has."""
+    folder = run_dir / "installed"
+    for package, place in (("claude_agent_sdk", "_bundled/claude"), ("codex_cli_bin", "bin/codex")):
+        program = folder / package / place
+        if not program.exists():
+            program.parent.mkdir(parents=True)
+            (folder / package / "__init__.py").write_text('"""Never imported."""\n', "utf-8")
+            program.write_text("#!/bin/false\n", "utf-8")
+            program.chmod(0o700)
+    return folder
 
 
 class StateWorker:
@@ -214,7 +215,13 @@ class StateWorker:
         self.events.append({"event": published.name, **json.loads(published.json)})
 
     def deltas(self, session_id: str | None = None) -> list[Json]:
-        """Every delta so far, of one session when it is named."""
+        """Every delta that a living state has published so far, of one session when it is named."""
+        if self.client.up:
+            told = self.ask(STATE_SNAPSHOT, Anything()).number
+            wait_until(lambda: self._subscriber.number >= told, "the published events to arrive")
+        return self._arrived(session_id)
+
+    def _arrived(self, session_id: str | None) -> list[Json]:
         return [
             event
             for event in list(self.events)
@@ -223,7 +230,7 @@ class StateWorker:
 
     def wait_deltas(self, session_id: str, count: int) -> list[Json]:
         return wait_until(
-            lambda: (found := self.deltas(session_id))[count - 1 :] and found, f"{count} deltas of {session_id}"
+            lambda: (found := self._arrived(session_id))[count - 1 :] and found, f"{count} deltas of {session_id}"
         )
 
     # ------------------------------------------------------------------------- file

@@ -29,6 +29,8 @@ def _spec(agent: str, **more: Any) -> SessionSpec:
         ("Demo", {}, {"read_only": True}, None),
         ("own", {"read_only_mode": "look"}, {"read_only": True}, "look"),
         ("own", {"read_only_mode": "look"}, {}, None),
+        ("own", {"mode": "code", "read_only_mode": "look"}, {}, "code"),
+        ("own", {"mode": "code", "read_only_mode": "look"}, {"read_only": True}, "look"),
     ],
 )
 def test_the_mode_of_a_session(agent: str, own: dict[str, Any], spec: dict[str, Any], mode: str | None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from termal.wire.turns import AnyTurnEvent, ApprovalAsked, ApprovalWithdrawn, McpServer, SessionSpec
 from workers.runtime.adapter import AgentFailed
@@ -41,6 +42,30 @@ def test_settings_decide_before_a_person_is_asked(settings: SessionSpec, tool: s
     verdict = ruled(settings, ToolRequest(tool, {}))
     assert (verdict.kind if verdict else None) == expected
     assert verdict is None or verdict.kind == "allow" or verdict.text
+
+
+SUBMIT = "mcp__termal-delegation__termal_submit_review_result"
+
+
+@pytest.mark.case("B54")
+@pytest.mark.parametrize("mode", ["ask", "plan", "read-only-auto-approve"])
+@pytest.mark.parametrize(
+    ("tool", "running", "allowed"),
+    [
+        (SUBMIT, True, True),
+        (SUBMIT, False, False),
+        ("mcp__termal_delegation__termal_submit_review_result", True, False),
+        ("termal_submit_review_result", True, False),
+        ("mcp__termal-delegation__termal_submit_review_result2", True, False),
+        ("mcp__termal-delegation__termal_spawn_session", True, False),
+    ],
+)
+def test_a_running_required_review_may_submit_unasked_and_nothing_else(
+    mode: str, tool: str, running: bool, allowed: bool
+) -> None:
+    settings = structs.replace(spec(mode), submits_review=running)
+    verdict = ruled(settings, ToolRequest(tool, {"schemaVersion": 1}))
+    assert (verdict == Verdict("allow")) is allowed
 
 
 class Asking:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from termal.wire.turns import McpServer
-from workers.runtime.claude_files import PrivateFiles
+from workers.runtime.claude_files import PrivateFiles, sweep
 
 
 def test_the_launcher_passes_arguments_and_takes_away_what_may_not_pass(tmp_path: Path) -> None:
@@ -39,3 +39,15 @@ def test_descriptors_of_servers_are_for_the_owner_alone(tmp_path: Path) -> None:
     assert "own" not in written.read_text()
     files.remove_servers()
     assert not written.exists()
+
+
+def test_advice_is_a_file_for_the_owner_alone_until_it_was_read(tmp_path: Path) -> None:
+    files = PrivateFiles(tmp_path)
+    assert files.write_advice("") is None
+    written = files.write_advice("be brief")
+    assert written is not None
+    assert written.read_text() == "be brief"
+    files.remove_launcher()
+    assert not written.exists()
+    files.write_advice("again")
+    assert sweep(tmp_path) == 1

@@ -1,4 +1,4 @@
-"""``python -m workers.runtime acp|claude``: the process that talks to coding agents. Asyncio, one loop, one thread."""
+"""``python -m workers.runtime acp|claude|codex``: the process that talks to agents. Asyncio, one loop, one thread."""
 
 import asyncio
 import faulthandler
@@ -24,12 +24,13 @@ from termal.wire.launch import Launch
 from termal.worker.control import Control
 from termal.worker.stats import Stats
 from workers.runtime.agents import Agents
+from workers.runtime.bridge import bridge_of
 from workers.runtime.claude_files import sweep
 from workers.runtime.place import Place
 from workers.runtime.reporter import Link
 from workers.runtime.service import Service
 
-KINDS = ("acp", "claude")
+KINDS = ("acp", "claude", "codex")
 _CLOSE_SHARE = 0.3
 """Of the time for a stop, so much is kept for ending the agents' processes."""
 _MARGIN_S = 0.2
@@ -51,7 +52,7 @@ class Worker:
         self._state = Client(self._loop, launch.run_dir, "state", launch.name)
         self._agents = Agents(Place(config, dict(os.environ), launch.mark, Path(launch.run_dir), launch.portable), log)
         link = Link(self._loop, self._state, f"{launch.name}/{new_instance_id()}", log)
-        self._service = Service(link, self._agents.make, self._stats, log)
+        self._service = Service(link, self._agents.make, self._stats, log, bridge_of(launch).added_to)
         self._server = Server(
             self._loop, launch.run_dir, launch.name, self._service.handlers, log=log, stats=self._stats
         )

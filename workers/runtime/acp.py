@@ -228,13 +228,15 @@ class AcpAdapter:
             self._lines.answer(wire_id, {"outcome": outcome})
 
     async def apply(self, spec: SessionSpec) -> bool:
-        old, self._spec = self._spec, spec
+        old = self._spec
         if old is None or self._session is None or not self.alive or _needs_new_process(old, spec, self._session.id):
             return False
         try:
             await self._session.settle(spec)
         except (Refused, NoAnswer) as error:
-            raise AgentFailed(f"{self._name} did not take over the session's settings: {error}") from error
+            text = f"{self._name} did not take over the session's settings: {error}"
+            raise AgentFailed(text, unanswered=isinstance(error, NoAnswer)) from error
+        self._spec = spec
         return True
 
     def hold_back(self, held: bool) -> None:
@@ -250,10 +252,13 @@ class AcpAdapter:
 
     def told(self, method: str, params: dict[str, Any]) -> None:
         turn, update = self._turn, params.get("update")
-        if method != "session/update" or turn is None or self._session is None or not isinstance(update, dict):
-            # Also all that an agent repeats of an old conversation while it loads it: no turn runs then.
+        if method != "session/update" or self._session is None or not isinstance(update, dict):
             return
-        if params.get("sessionId") == self._session.id:
+        if params.get("sessionId") != self._session.id:
+            return
+        self._session.notice(update)
+        if turn is not None:
+            # What an agent repeats of an old conversation while it loads it is nobody's: no turn runs then.
             turn.updates.take(update)
 
     def asked(self, request: object, method: str, params: dict[str, Any]) -> None:

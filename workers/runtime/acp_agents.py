@@ -7,11 +7,13 @@ import msgspec
 
 from termal.config import AgentConfig
 from termal.wire.turns import SessionSpec
+from workers.runtime.repository import advice_files, is_trusted
 
 _OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 _OPENCODE_ASKS = {"edit": "ask", "bash": "ask", "webfetch": "ask", "external_directory": "ask"}
 """By itself OpenCode runs commands and edits files without a question."""
 _OPENCODE_DENIES = {"edit": "deny", "bash": "deny", "task": "deny", "external_directory": "deny"}
+_OPENCODE_ADVICE = ("AGENTS.md", "CLAUDE.md")
 _GEMINI_TRUST = "--skip-trust"
 _GEMINI_MODES = {"default": "default", "auto_edit": "autoEdit", "yolo": "yolo", "plan": "plan"}
 
@@ -30,6 +32,8 @@ class AcpAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Open permission requests must be answered in the order in which they came."""
     load_needs_new_minute: bool = False
     """Loading a conversation in the minute of its last start destroys its stored history."""
+    mode: str | None = None
+    """The session mode that the configuration wants, None for the agent's own choice."""
     read_only_mode: str | None = None
     """The session mode that keeps the agent from writing, None where there is none."""
 
@@ -39,14 +43,14 @@ def acp_agent(name: str, own: AgentConfig, spec: SessionSpec, given: Mapping[str
     configuration in it is kept and added to.
     """
     if name == "Gemini":
-        agent = _gemini(spec)
+        agent = _gemini(spec, trusted=is_trusted(own, spec))
     elif name == "OpenCode":
-        agent = _opencode(spec, given)
+        agent = _opencode(spec, given, trusted=is_trusted(own, spec))
     elif name == "Cursor":
         agent = AcpAgent(name=name, read_only_mode="plan")
     else:
         agent = AcpAgent(name=name)
-    return msgspec.structs.replace(agent, read_only_mode=own.read_only_mode or agent.read_only_mode)
+    return msgspec.structs.replace(agent, mode=own.mode, read_only_mode=own.read_only_mode or agent.read_only_mode)
 
 
 def session_mode(agent: AcpAgent, spec: SessionSpec) -> str | None:
@@ -59,7 +63,7 @@ def session_mode(agent: AcpAgent, spec: SessionSpec) -> str | None:
         return spec.modes.get("cursorMode")
     if agent.name == "OpenCode":
         return _chosen(spec.modes.get("opencodeMode"))
-    return None
+    return agent.mode
 
 
 def session_effort(agent: AcpAgent, spec: SessionSpec) -> str | None:
@@ -70,9 +74,10 @@ def _chosen(value: str | None) -> str | None:
     return None if value in (None, "", "auto") else value
 
 
-def _gemini(spec: SessionSpec) -> AcpAgent:
+def _gemini(spec: SessionSpec, *, trusted: bool) -> AcpAgent:
     return AcpAgent(
         name="Gemini",
+        environment={"GEMINI_CLI_TRUST_WORKSPACE": "true"} if trusted else {},
         # The flag lets MCP servers work in a folder that is not trusted; the mode of a read-only session has none.
         unwanted=frozenset({_GEMINI_TRUST}) if spec.read_only else frozenset(),
         subject_thoughts=True,
@@ -82,20 +87,22 @@ def _gemini(spec: SessionSpec) -> AcpAgent:
     )
 
 
-def _opencode(spec: SessionSpec, given: Mapping[str, str]) -> AcpAgent:
+def _opencode(spec: SessionSpec, given: Mapping[str, str], *, trusted: bool) -> AcpAgent:
+    # A repository's own configuration could take the questions away, and its plugins run at the start.
+    closed = {} if trusted else {"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
+    heard = [] if trusted else [str(file) for file in advice_files(spec.workdir, *_OPENCODE_ADVICE)]
     return AcpAgent(
         name="OpenCode",
         environment={
-            # A repository's own configuration could take the questions away, and its plugins run at the start.
-            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+            **closed,
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            _OPENCODE_CONFIG: _opencode_config(given.get(_OPENCODE_CONFIG, ""), read_only=spec.read_only),
+            _OPENCODE_CONFIG: _opencode_config(given.get(_OPENCODE_CONFIG, ""), heard, read_only=spec.read_only),
         },
         answers_in_order=True,
     )
 
 
-def _opencode_config(given: str, *, read_only: bool) -> str:
+def _opencode_config(given: str, heard: list[str], *, read_only: bool) -> str:
     try:
         config = json.loads(given) if given else {}
     except ValueError:
@@ -109,4 +116,7 @@ def _opencode_config(given: str, *, read_only: bool) -> str:
         config["permission"] = _OPENCODE_DENIES
     else:
         config.setdefault("permission", _OPENCODE_ASKS)
+    instructions = config.get("instructions")
+    if heard and isinstance(instructions, list | None):
+        config["instructions"] = [*(instructions or []), *heard]
     return json.dumps(config)

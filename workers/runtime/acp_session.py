@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from termal.wire.turns import McpServer, SessionSpec
+from termal.bridge.descriptor import acp_servers
+from termal.wire.turns import SessionSpec
 from workers.runtime.acp_agents import AcpAgent, session_effort, session_mode
 from workers.runtime.acp_load_times import LoadTimes
 from workers.runtime.adapter import AgentFailed
@@ -63,7 +64,7 @@ class AcpSession:
 
     async def open(self, spec: SessionSpec) -> None:
         """Resume the conversation of ``spec``, or begin one; then set what the session wants of it."""
-        place = {"cwd": spec.workdir, "mcpServers": [_descriptor(server) for server in spec.mcp_servers]}
+        place = {"cwd": spec.workdir, "mcpServers": acp_servers(spec.mcp_servers)}
         answer = await self._continued(spec.external_session_id, place) if spec.external_session_id else None
         if answer is None:
             answer = await self._asked("session/new", place, OPEN_S)
@@ -83,6 +84,14 @@ class AcpSession:
         needed = mode is not None and (spec.read_only or mode not in _HARMLESS_MODES)
         await self._set("mode", mode, needed=needed)
         await self._set("effort", session_effort(self._agent, spec), needed=False)
+
+    def notice(self, update: dict[str, Any]) -> None:
+        """The agent changed a setting by itself: what the session wants of it is set again before the next turn."""
+        kind = update.get("sessionUpdate")
+        if kind == "config_option_update":
+            self._learn({"configOptions": update.get("configOptions")})
+        elif kind == "current_mode_update" and "mode" in self._options:
+            self._options["mode"].current = _text_or_none(update.get("currentModeId"))
 
     async def _continued(self, conversation: str, place: dict[str, Any]) -> dict[str, Any] | None:
         """The answer to loading it. None: it cannot be, and a fresh one is to be begun, which ``note`` then says."""
@@ -120,9 +129,12 @@ class AcpSession:
             if needed:
                 raise AgentFailed(f"{self._agent.name} offers no {name} {value!r}")
             return
+        # Until it says yes: without an answer nobody knows which one it has, and the next time it is told again.
+        before, option.current = option.current, None
         try:
             answer = await self._asked(option.method, option.params(self.id, value), SETTING_S)
         except Refused as error:
+            option.current = before
             raise AgentFailed(f"{self._agent.name} refuses the {name} {value!r}: {error.message}") from error
         option.current = value
         self._learn(answer)
@@ -180,13 +192,3 @@ def _records(value: object) -> list[dict[str, Any]]:
 
 def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _descriptor(server: McpServer) -> dict[str, Any]:
-    """Exactly the four keys, and an array of the two: some agents refuse more."""
-    return {
-        "name": server.name,
-        "command": server.command,
-        "args": server.args,
-        "env": [{"name": name, "value": value} for name, value in server.env.items()],
-    }

@@ -6,7 +6,8 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from termal.wire.session_operations import PromptImage
-from termal.wire.turns import AnyTurnEvent, SessionSpec
+from termal.wire.thread_operations import ThreadCommand, ThreadDone
+from termal.wire.turns import AnyTurnEvent, ModelDetail, SessionSpec
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -20,16 +21,26 @@ class Started(msgspec.Struct, frozen=True):
     current_model: str | None = None
     note: str = ""
     commands: list[tuple[str, str, str]] = []
+    details: dict[str, ModelDetail] = {}
 
 
 class AgentFailed(Exception):
     """The agent could not be started, or refused. ``text`` is for people; ``unknown_session``: it has no such
-    conversation to resume."""
+    conversation to resume; ``conversation_lost``: it may still be at work there, so nobody may resume it;
+    ``unanswered``: it said neither yes nor no."""
 
-    def __init__(self, text: str, *, unknown_session: bool = False) -> None:
+    def __init__(
+        self, text: str, *, unknown_session: bool = False, conversation_lost: bool = False, unanswered: bool = False
+    ) -> None:
         super().__init__(text)
         self.text = text
         self.unknown_session = unknown_session
+        self.conversation_lost = conversation_lost
+        self.unanswered = unanswered
+
+
+class CommandRefused(Exception):
+    """The agent says no to what a person wants of its thread; the text is for people."""
 
 
 Emit = Callable[[AnyTurnEvent], None]
@@ -56,7 +67,8 @@ class Adapter(Protocol):
         """Raises `AgentFailed` when the request is no longer open."""
 
     async def apply(self, spec: SessionSpec) -> bool:
-        """Take over changed settings; False: the process must be replaced before the next turn."""
+        """Take over changed settings, also while a turn runs; False: the process must be replaced before the next turn,
+        and keeps the settings that it has until then. Raises `AgentFailed` when the agent says no or nothing."""
 
     async def close(self) -> None: ...
 
@@ -79,3 +91,11 @@ class TakesAnswers(Protocol):
     async def answer_with(self, request: str, option: str, payload: bytes) -> None:
         """``payload`` is JSON, as `AnswerInteraction` says; it may hold secrets. Raises `AgentFailed` when the request
         is no longer open."""
+
+
+@runtime_checkable
+class HasThreads(Protocol):
+    """What an adapter may offer besides: its conversations are threads that a person can fork, put away, shorten."""
+
+    async def thread(self, command: ThreadCommand) -> ThreadDone:
+        """Between turns. Raises `CommandRefused` where the agent says no, `AgentFailed` where it fails."""

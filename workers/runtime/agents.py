@@ -1,9 +1,14 @@
 """Makes the adapter of an agent. Each adapter's module is imported when it is first needed: they are slow to import."""
 
+from typing import TYPE_CHECKING
+
 from termal.log import Log
 from workers.runtime.acp_load_times import LoadTimes
-from workers.runtime.adapter import Adapter, AgentFailed
+from workers.runtime.adapter import Adapter
 from workers.runtime.place import Place
+
+if TYPE_CHECKING:
+    from workers.runtime.codex_server import SharedCodex
 
 
 class Agents:
@@ -13,17 +18,26 @@ class Agents:
         self.place = place
         self._log = log
         self._times = LoadTimes()
+        self._shared_codex: SharedCodex | None = None
 
     def make(self, name: str) -> Adapter:
-        """Raises `AgentFailed` when there is no such agent, or not on this machine."""
+        """Whether the agent is on this machine its adapter's start finds out."""
         if name == "Codex":
-            raise AgentFailed("Codex cannot be used in this version.")
+            return self._codex()
         return self._claude() if name == "Claude" else self._acp(name)
 
     def _acp(self, name: str) -> Adapter:
         from workers.runtime.acp import AcpAdapter  # noqa: PLC0415 - see the module
 
         return AcpAdapter(name, self.place, self._times, self._log)
+
+    def _codex(self) -> Adapter:
+        from workers.runtime.codex import CodexAdapter  # noqa: PLC0415 - see the module
+        from workers.runtime.codex_server import SharedCodex  # noqa: PLC0415
+
+        if self._shared_codex is None:
+            self._shared_codex = SharedCodex(lambda: self.place, self._log)
+        return CodexAdapter(self._shared_codex, self._log)
 
     def _claude(self) -> Adapter:
         from workers.runtime.claude import ClaudeAdapter  # noqa: PLC0415 - see the module

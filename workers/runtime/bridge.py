@@ -10,6 +10,8 @@ from termal.tokens import read_owner_token, session_token
 from termal.wire.launch import Launch
 from termal.wire.turns import SessionSpec
 
+NO_BRIDGE = "The tools of this session did not start, so that its review cannot be submitted."
+
 
 class Bridge:
     """``owner_token`` None: this daemon asks for no tokens, and none is handed out."""

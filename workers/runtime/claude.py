@@ -11,17 +11,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from termal.bridge.descriptor import SERVER
 from termal.config import Config
 from termal.procs.agents import find_command
-from termal.procs.environment import agent_environment
+from termal.procs.environment import agent_environment, config_of
 from termal.wire.launch import MARK_VARIABLE
 from termal.wire.session_operations import PromptImage
 from termal.wire.turns import ExternalSession, SessionSpec
 from workers.runtime.adapter import AgentFailed, Emit, Started
-from workers.runtime.claude_approvals import READ_ONLY_TOOLS, Approvals, ToolRequest, Verdict, is_read_only, ruled
+from workers.runtime.bridge import NO_BRIDGE
+from workers.runtime.claude_approvals import Approvals, ToolRequest, Verdict, ruled
 from workers.runtime.claude_files import PrivateFiles
+from workers.runtime.claude_guard import READ_ONLY_TOOLS, Guarded, guarded, is_guarded, is_read_only
 from workers.runtime.claude_messages import Heard, Json, SystemNote, TurnResult
+from workers.runtime.claude_servers import settled
 from workers.runtime.claude_turn import Turn
+from workers.runtime.repository import advice, is_trusted
 
 if TYPE_CHECKING:
     from workers.runtime.claude_sdk import Connection
@@ -33,6 +38,7 @@ CLOSE_STEP_S = 2.0
 """How long each step of closing may take: input closed, asked to end, killed."""
 FORCE_STEP_S = 1.0
 """The same for a process in the middle of a turn, whose session file holds all that matters already."""
+_ADVICE = ("CLAUDE.md", "AGENTS.md")
 MISSING = "Claude Code is not installed: put `claude` on PATH, or let pip install 'termal[claude]' bring a copy."
 MISSING_SDK = "Claude sessions need the Claude SDK: pip install 'termal[claude]'."
 FRESH_NOTE = "Claude does not know the earlier conversation any more. This is a new one: it remembers nothing of it."
@@ -153,6 +159,7 @@ class ClaudeAdapter:
         return (
             spec.workdir == old.workdir
             and is_read_only(spec) == is_read_only(old)
+            and is_guarded(spec) == is_guarded(old)
             and _effort(spec) == _effort(old)
             and spec.mcp_servers == old.mcp_servers
             and spec.external_session_id in (None, self._session_id)
@@ -160,6 +167,7 @@ class ClaudeAdapter:
 
     async def _open(self, module: ModuleType, spec: SessionSpec, session_id: str, *, resume: bool) -> Started:
         program, environment = self._prepare(spec)
+        trusted = not is_read_only(spec) and is_trusted(config_of("Claude", self._config), spec)
         conversation = module.Conversation(
             program=program,
             environment=environment,
@@ -171,10 +179,20 @@ class ClaudeAdapter:
             new_id=None if resume else session_id,
             resumed_id=session_id if resume else None,
             servers=self._files.write_servers(spec.mcp_servers),
+            # With the settings of the folder the agent reads its advice by itself.
+            advice=None if trusted else self._files.write_advice(advice(spec.workdir, *_ADVICE)),
+            trusted=trusted,
         )
         self._spec, self._session_id = spec, session_id
-        self._connection = module.Connection(conversation, hear=self._hear, ask=self._permit, lost=self._lose)
+        self._connection = module.Connection(
+            conversation,
+            hear=self._hear,
+            ask=self._permit,
+            lost=self._lose,
+            guard=self._judge if is_guarded(spec) else None,
+        )
         opened = await self._connection.open()
+        await settled(self._connection.server_states, (server.name for server in spec.mcp_servers))
         self._files.remove_launcher()
         note = FRESH_NOTE if spec.external_session_id is not None and not resume else ""
         return Started(external_session_id=session_id, models=opened.models, note=note, commands=opened.commands)
@@ -185,6 +203,8 @@ class ClaudeAdapter:
         if spec.mcp_servers:
             # Else the model is not sent the tools of our servers and has to look for them by name.
             environment.setdefault("ENABLE_TOOL_SEARCH", "false")
+            # Else it probes for a newer protocol, and a server that answers late takes the usual handshake no more.
+            environment.setdefault("MCP_PROTOCOL_NEGOTIATION", "legacy")
         command = find_command("Claude", self._config, environment)
         if command is None:
             raise AgentFailed(MISSING)
@@ -198,6 +218,7 @@ class ClaudeAdapter:
             self._notice_session(heard.data.get("session_id"))
             if not any(server.get("status") == "pending" for server in heard.data.get("mcp_servers") or []):
                 self._files.remove_servers()
+            self._check_bridge(heard.data.get("mcp_servers") or [])
         turn = self._turn
         if isinstance(heard, TurnResult):
             cost_usd = self._cost_of(heard)
@@ -208,6 +229,15 @@ class ClaudeAdapter:
                 turn.conclude(heard, cost_usd)
         elif turn is not None:
             turn.hear(heard)
+
+    def _check_bridge(self, servers: list[Json]) -> None:
+        """A required review that cannot be submitted ends at once: whoever waits for it would wait in vain."""
+        failed = any(server.get("name") == SERVER and server.get("status") == "failed" for server in servers)
+        turn, connection = self._turn, self._connection
+        if failed and turn and connection and self._spec is not None and self._spec.submits_review:
+            self._turn = None
+            turn.end("failed", NO_BRIDGE)
+            connection.terminate()
 
     def _notice_session(self, session_id: object) -> None:
         """A command such as /clear continues under another id; that one has to be resumed later."""
@@ -223,6 +253,10 @@ class ClaudeAdapter:
         cost_usd = result.total_cost_usd - self._cost_usd
         self._cost_usd = result.total_cost_usd
         return cost_usd if cost_usd >= 0 else result.total_cost_usd
+
+    def _judge(self, tool: str, arguments: Json) -> Guarded | None:
+        assert self._spec is not None
+        return guarded(self._spec, tool, arguments)
 
     async def _permit(self, request: ToolRequest) -> Verdict:
         assert self._spec is not None

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from termal.bridge.descriptor import CLAUDE_TOOLS
 from termal.wire.turns import (
     AnyTurnEvent,
     ApprovalAsked,
@@ -17,19 +18,17 @@ from termal.wire.turns import (
     SessionSpec,
 )
 from workers.runtime.adapter import AgentFailed
+from workers.runtime.claude_guard import guarded, is_read_only
 from workers.runtime.claude_messages import Json
 from workers.runtime.claude_questions import TOOL as QUESTION_TOOL
 from workers.runtime.claude_questions import asked_of, updated_input
 from workers.runtime.claude_tools import kind_of, line_of
 
-READ_ONLY_TOOLS = ("Read", "Grep", "Glob")
-"""All that a read-only conversation has. No shell: what counts as a reading command is the agent's guess."""
 ALLOW = PermissionOption("allow", "accepted", "Allow")
 ALLOW_FOR_SESSION = PermissionOption("allowForSession", "acceptedForSession", "Allow for this session")
 REFUSE = PermissionOption("refuse", "rejected", "Reject")
 
 _TITLES = {"execute": "Claude wants to run a command", "edit": "Claude wants to change a file"}
-_READ_ONLY_TEXT = f"This session is read-only. Only these tools may be used: {', '.join(READ_ONLY_TOOLS)}."
 _REFUSED_TEXT = "The user did not allow this."
 _NO_TURN_TEXT = "No turn is running that could ask the user."
 _NO_QUESTIONS_TEXT = "The call holds no questions. Ask in plain text and end the turn, or go on with what seems best."
@@ -54,29 +53,17 @@ class Verdict(msgspec.Struct, frozen=True):
     arguments: Json | None = None
 
 
-def is_read_only(spec: SessionSpec) -> bool:
-    return spec.read_only or spec.modes.get("claudeApprovalMode") == "read-only-auto-approve"
-
-
 def ruled(spec: SessionSpec, request: ToolRequest) -> Verdict | None:
     """The verdict that the session's settings give by themselves, None when a person decides."""
-    if is_read_only(spec):
-        return _read_only_verdict(spec, request.tool)
-    if request.tool == QUESTION_TOOL:
+    before = guarded(spec, request.tool, request.arguments)
+    if before is not None and before.kind != "ask":
+        return Verdict(before.kind, before.text)
+    if before is not None or is_read_only(spec) or request.tool == QUESTION_TOOL:
         # In every mode: nobody but a person has the answer, and an allowed call without one says that there is none.
         return None
     if spec.modes.get("claudeApprovalMode") == "auto-approve":
         return Verdict("allow")
     return None
-
-
-def _read_only_verdict(spec: SessionSpec, tool: str) -> Verdict | None:
-    if tool in READ_ONLY_TOOLS:
-        return Verdict("allow")
-    # The agent builds this name from the key that we gave the server, so that no other server can take it.
-    if any(tool.startswith(f"mcp__{server.name}__") for server in spec.mcp_servers):
-        return None
-    return Verdict("refuse", _READ_ONLY_TEXT)
 
 
 class _Open(msgspec.Struct, frozen=True):
@@ -166,6 +153,7 @@ def _question(name: str, request: ToolRequest) -> ApprovalAsked:
         command=line_of(request.tool, request.arguments),
         detail="\n".join(part for part in (*parts, change) if part),
         options=[ALLOW, ALLOW_FOR_SESSION, REFUSE] if request.rules else [ALLOW, REFUSE],
+        own_tool=request.tool.startswith(CLAUDE_TOOLS),
     )
 
 

@@ -12,10 +12,11 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from termal.bridge.descriptor import claude_config
 from termal.procs.agent import write_shim_launcher
 from termal.wire.turns import McpServer
 
-_NAME = re.compile(r"\.?claude-[0-9a-f]{32}(\.json)?(\.\d+)?")
+_NAME = re.compile(r"\.?claude-[0-9a-f]{32}(\.json|\.md)?(\.\d+)?")
 _SET_BY_SDK = frozenset({"PWD", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION"})
 
 
@@ -34,6 +35,7 @@ class PrivateFiles:
         name = uuid.uuid4().hex
         self._launcher = folder / f"claude-{name}"
         self._servers = folder / f"claude-{name}.json"
+        self._advice = folder / f"claude-{name}.md"
 
     def write_launcher(
         self,
@@ -53,19 +55,23 @@ class PrivateFiles:
         """The descriptors of the MCP servers, None without any."""
         if not servers:
             return None
-        records = {
-            server.name: {"type": "stdio", "command": server.command, "args": server.args, "env": server.env}
-            for server in servers
-        }
         self.remove_servers()
         fd = os.open(self._servers, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump({"mcpServers": records}, file)
+            json.dump(claude_config(servers), file)
         return self._servers
 
+    def write_advice(self, text: str) -> Path | None:
+        """What the repository says to the model, None when it says nothing. A command line has too little room."""
+        if not text:
+            return None
+        self._advice.write_text(text, "utf-8")
+        return self._advice
+
     def remove_launcher(self) -> None:
-        """The process runs: it needs the launcher no more."""
+        """The process runs: it needs the launcher no more, and has read the advice."""
         self._launcher.unlink(missing_ok=True)
+        self._advice.unlink(missing_ok=True)
 
     def remove_servers(self) -> None:
         """The agent has read the file and started the servers."""

@@ -16,8 +16,10 @@ from typing import Any
 import claude_agent_sdk as sdk
 import msgspec
 
+from termal.faults import fault
 from workers.runtime.adapter import AgentFailed
 from workers.runtime.claude_approvals import ToolRequest, Verdict
+from workers.runtime.claude_guard import Guarded
 from workers.runtime.claude_messages import Heard, Json
 from workers.runtime.claude_records import commands_of, models_of, records
 from workers.runtime.host_paths import masked
@@ -27,6 +29,7 @@ LINE_BYTES = 64 << 20
 """A tool result is one line; the SDK's own limit of 1 MiB ends the conversation at a large one."""
 STDERR_LINES = 200
 _TOLD_LINES = 5
+_GUARD_FAILED = "Whether this may be done could not be decided, so it was refused."
 _TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 # The SDK logs each death of an agent with its text. We report it in the turn, and bodies belong in no log.
@@ -38,7 +41,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """How to start the process. ``program``: the agent, or a launcher that is executed in its place.
 
     Exactly one of ``new_id`` and ``resumed_id`` is set. ``tools`` None leaves the agent its own set.
-    ``servers``: the file that describes the MCP servers.
+    ``servers``: the file that describes the MCP servers. ``advice``: one whose text is added to the system prompt.
+    ``trusted``: the settings of the folder are loaded, with the programs that they name.
     """
 
     program: Path
@@ -51,6 +55,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     new_id: str | None = None
     resumed_id: str | None = None
     servers: Path | None = None
+    advice: Path | None = None
+    trusted: bool = False
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -65,6 +71,7 @@ Job = tuple[Callable[[Any], Awaitable[object]], "asyncio.Future[None]"]
 
 class Connection:
     """``hear`` gets every record, ``ask`` every request for permission, ``lost`` the reason of the process's end.
+    ``guard`` is asked before every call of a tool, whatever the user's own rules say of it.
 
     `lost` is called once, also after `close`. All calls into the SDK are made by one task: its cancel scopes belong
     to the task that opened them.
@@ -77,11 +84,13 @@ class Connection:
         hear: Callable[[Heard], None],
         ask: Callable[[ToolRequest], Awaitable[Verdict]],
         lost: Callable[[str], None],
+        guard: Callable[[str, Json], Guarded | None] | None = None,
     ) -> None:
         self._conversation = conversation
         self._hear = hear
         self._ask = ask
         self._lost = lost
+        self._guard = guard
         self._jobs: asyncio.Queue[Job | None] = asyncio.Queue()
         self._stderr: deque[str] = deque(maxlen=STDERR_LINES)
         self._opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
@@ -128,6 +137,17 @@ class Connection:
     async def set_permission_mode(self, mode: str) -> None:
         """Raises `AgentFailed` when the agent refuses the mode."""
         await self._call(lambda client: client.set_permission_mode(mode))
+
+    async def server_states(self) -> dict[str, str]:
+        """What became of each MCP server, by name: ``pending``, ``connected``, ``failed``, ... Raises `AgentFailed`."""
+        found: dict[str, str] = {}
+
+        async def ask(client: Any) -> None:
+            told = await client.get_mcp_status()
+            found.update({str(one.get("name")): str(one.get("status")) for one in told.get("mcpServers") or []})
+
+        await self._call(ask)
+        return found
 
     def terminate(self) -> None:
         """Ask the process to end without waiting for what it does; the launcher takes its whole tree along."""
@@ -258,6 +278,25 @@ class Connection:
         rules = [dataclasses.replace(rule, destination="session") for rule in context.suggestions]
         return sdk.PermissionResultAllow(updated_permissions=rules)
 
+    async def _before_tool(self, given: Any, _tool_use_id: str | None, _context: Any) -> Any:
+        """The agent leaves a call to its own rules when this fails, so nothing here may."""
+        try:
+            fault("claude.guard")
+            assert self._guard is not None
+            verdict = self._guard(given["tool_name"], given["tool_input"])
+        except Exception:  # noqa: BLE001 - fails closed
+            verdict = Guarded("refuse", _GUARD_FAILED)
+        if verdict is None:
+            return {}
+        decision = {"allow": "allow", "refuse": "deny", "ask": "ask"}[verdict.kind]
+        told = {"hookEventName": "PreToolUse", "permissionDecision": decision}
+        return {"hookSpecificOutput": {**told, "permissionDecisionReason": verdict.text}}
+
+    def _hooks(self) -> Any:
+        if self._guard is None:
+            return None
+        return {"PreToolUse": [sdk.HookMatcher(hooks=[self._before_tool], on_failure="block")]}
+
     def _options(self) -> Any:
         conversation = self._conversation
         return sdk.ClaudeAgentOptions(
@@ -269,12 +308,14 @@ class Connection:
             permission_mode=conversation.permission_mode,
             tools=conversation.tools,
             can_use_tool=self._permit,
+            hooks=self._hooks(),
             include_partial_messages=True,
             # Without the preset the agent works with an empty system prompt.
             system_prompt={"type": "preset", "preset": "claude_code"},
             # A repository's own settings hold hooks that run at start; its .mcp.json names programs to start.
-            setting_sources=["user"],
-            strict_mcp_config=True,
+            setting_sources=["user", "project", "local"] if conversation.trusted else ["user"],
+            strict_mcp_config=not conversation.trusted,
+            extra_args={"append-system-prompt-file": str(conversation.advice)} if conversation.advice else {},
             # A path, not a dict: that one would be put on the command line, tokens included.
             mcp_servers=conversation.servers or {},
             max_buffer_size=LINE_BYTES,

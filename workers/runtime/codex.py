@@ -8,11 +8,13 @@ import contextlib
 from pathlib import Path
 from typing import Any, Protocol
 
+from termal.bridge.descriptor import SERVER
 from termal.wire.session_operations import PromptImage
 from termal.wire.thread_operations import CALL_S, ThreadCommand, ThreadDone
 from termal.wire.turns import Notice, SessionSpec
 from workers.runtime import codex_threads
 from workers.runtime.adapter import AgentFailed, CommandRefused, Emit, Started
+from workers.runtime.bridge import NO_BRIDGE
 from workers.runtime.codex_delivery import Delivery, turn_id
 from workers.runtime.codex_rules import call_of, ruled
 from workers.runtime.codex_server import NAME, STARTUP, AppServer, Attachment, SharedCodex
@@ -127,6 +129,8 @@ class CodexAdapter:
         await self._startups.settled()
         if not attachment.live:
             raise AgentFailed(f"the {NAME} process ended before it took the prompt")
+        if spec.submits_review and (reason := self._startups.why(SERVER)) is not None:
+            raise AgentFailed(f"{reason} {NO_BRIDGE}")
         process = attachment.process
         turn = CodexTurn(emit, folder=spec.workdir, unknown=self._unknown)
         self._turn = turn
@@ -296,6 +300,7 @@ class CodexAdapter:
     def told(self, method: str, params: Json) -> None:
         if method == STARTUP:
             self._startups.told(params)
+            self._check_bridge()
             return
         turn = self._turn or self._compacting
         if turn is None:
@@ -314,6 +319,18 @@ class CodexAdapter:
         if turn.ended.is_set() and self._turn is turn:
             self._turn = None
 
+    def _check_bridge(self) -> None:
+        """A required review that cannot be submitted ends at once: whoever waits for it would wait in vain."""
+        turn, attachment, spec = self._turn, self._attachment, self._spec
+        reason = self._startups.why(SERVER)
+        if turn is None or attachment is None or spec is None or not spec.submits_review or reason is None:
+            return
+        self._turn = None
+        attachment.process.detach(attachment)
+        if turn.id:
+            attachment.cut(turn.id)
+        turn.end("failed", f"{reason} {NO_BRIDGE}")
+
     def asked(self, request: object, method: str, params: Json) -> None:
         turn, attachment, spec = self._turn, self._attachment, self._spec
         if attachment is None:
@@ -331,7 +348,8 @@ class CodexAdapter:
             lines.answer(request, answer)
             return
         item = call or turn.item(str(params.get("itemId")))
-        turn.tell(turn.requests.ask(request, method, params, item, spec.workdir))
+        own = call is not None and call.get("server") == SERVER
+        turn.tell(turn.requests.ask(request, method, params, item, spec.workdir, own_tool=own))
 
     def gone(self, reason: str) -> None:
         if self._compacting is not None:

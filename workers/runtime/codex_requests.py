@@ -46,12 +46,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Open(msgspec.Struct, frozen=True):
-    """``wire_id`` is Codex's own number of the request."""
+    """``wire_id`` is Codex's own number of the request; ``own_tool`` as in `termal.wire.turns.ApprovalAsked`."""
 
     request: str
     wire_id: object
     method: str
     params: Json
+    own_tool: bool = False
 
 
 class Requests:
@@ -61,10 +62,12 @@ class Requests:
         self._open: dict[str, Open] = {}
         self._number = 0
 
-    def ask(self, wire_id: object, method: str, params: Json, item: Json, folder: str) -> AnyTurnEvent:
+    def ask(
+        self, wire_id: object, method: str, params: Json, item: Json, folder: str, *, own_tool: bool = False
+    ) -> AnyTurnEvent:
         """Keep the request and return the event that shows it. ``item``: what it is about, empty when unknown."""
         self._number += 1
-        asked = Open(f"request-{self._number}", wire_id, method, params)
+        asked = Open(f"request-{self._number}", wire_id, method, params, own_tool)
         event = _EVENTS.get(method, _app_request)(asked, item, folder)
         self._open[asked.request] = asked
         return event
@@ -167,7 +170,7 @@ def _elicitation(asked: Open, item: Json, _: str) -> AnyTurnEvent:
     server = str(asked.params.get("serverName"))
     title = f"Codex wants to use {server}.{item.get('tool')}" if item else f"The MCP server {server} asks"
     detail = items.call_line(item) if item else _text(asked.params.get("message"))
-    return ElicitationAsked(asked.request, title, detail, _encode(asked.params))
+    return ElicitationAsked(asked.request, title, detail, _encode(asked.params), asked.own_tool)
 
 
 def _app_request(asked: Open, _: Json, __: str) -> AnyTurnEvent:

@@ -17,6 +17,7 @@ class Startups:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._state: dict[str, str] = dict.fromkeys(names, "")
+        self._why: dict[str, str] = {}
         self._news = asyncio.Event()
         self.failures: list[str] = []
         """Sentences; whoever tells them clears the list."""
@@ -30,8 +31,13 @@ class Startups:
         if status == "failed":
             error = params.get("error")
             said = f": {error}" if isinstance(error, str) and error else ""
-            self.failures.append(f"The MCP server {name} did not come up{said}.")
+            self._why[name] = f"The MCP server {name} did not come up{said}."
+            self.failures.append(self._why[name])
         self._news.set()
+
+    def why(self, name: str) -> str | None:
+        """A sentence, None for a server that has not failed."""
+        return self._why.get(name)
 
     async def settled(self) -> None:
         """Return when each of them has come up or failed, or is not waited for any more."""

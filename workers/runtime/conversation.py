@@ -6,8 +6,17 @@ from typing import Any, Protocol
 
 from termal.wire.errors import Conflict
 from termal.wire.runtime_operations import ModelList, StartTurn
+from termal.wire.thread_operations import ThreadCommand, ThreadDone
 from termal.wire.turns import CommandsKnown, ExternalSession, HeldTurn, ModelsKnown, Notice, SessionSpec, TurnEnded
-from workers.runtime.adapter import Adapter, AgentFailed, HoldsBack, Started, TakesAnswers
+from workers.runtime.adapter import (
+    Adapter,
+    AgentFailed,
+    CommandRefused,
+    HasThreads,
+    HoldsBack,
+    Started,
+    TakesAnswers,
+)
 from workers.runtime.reporter import Link
 from workers.runtime.turn import Turn
 
@@ -46,9 +55,11 @@ class Conversation:
         self._turns: dict[str, Turn] = {}
         self._current: Turn | None = None
         self._task: asyncio.Task[None] | None = None
-        self._stops: dict[str, asyncio.Task[None]] = {}
+        self._stops: dict[str, asyncio.Task[bool]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._ends: set[asyncio.Future[None]] = set()
+        self._wanted: SessionSpec | None = None
+        self._settling = asyncio.Lock()
 
     @property
     def running(self) -> Turn | None:
@@ -76,19 +87,37 @@ class Conversation:
             raise Conflict("another turn of this session is running", reason="turnRunning")
         turn = Turn(self._link, self.session_id, start.turn_id, hold_back=self._hold_back, on_over=self._over)
         before = self._task
+        self._wanted = start.spec
         self._turns[turn.id] = self._current = turn
         self._task = asyncio.create_task(self._run(turn, start, before))
 
-    async def stop(self, turn_id: str, ending: TurnEnded | None = None) -> None:
-        """Return when the turn has ended. A turn that is not running has. ``ending``: see `Turn.stop`."""
+    async def stop(self, turn_id: str, ending: TurnEnded | None = None) -> bool:
+        """Return when the turn has ended. A turn that is not running has. ``ending``: see `Turn.stop`.
+
+        True: the agent did not end it, and may still be at work in its conversation.
+        """
         turn = self._turns.get(turn_id)
         if turn is None or turn.ended.is_set():
-            return
+            return False
         task = self._stops.get(turn_id)
         if task is None:
             task = self._stops[turn_id] = asyncio.create_task(self._interrupt(turn, ending))
             task.add_done_callback(lambda _: self._stops.pop(turn_id, None))
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
+
+    async def settle(self, spec: SessionSpec) -> bool:
+        """Tell the running agent the settings of ``spec``, in the middle of a turn too. Raises `AgentFailed`.
+
+        False: none runs that could take them, or newer ones came meanwhile; the next turn begins with what it is given.
+        """
+        self._wanted = spec
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        async with self._settling:
+            adapter = self._adapter
+            if self._wanted is not spec or adapter is None or not adapter.alive or self._agent != spec.agent:
+                return False
+            return await adapter.apply(spec)
 
     async def models(self, spec: SessionSpec) -> ModelList:
         """What the agent offered when it began; it is started when it does not run. Raises `AgentFailed`.
@@ -105,6 +134,35 @@ class Conversation:
         if not self._is_up:
             raise AgentFailed("the agent did not come up")
         return self._models
+
+    async def thread(self, command: ThreadCommand) -> ThreadDone:
+        """What a person wants of the agent's thread, between turns. Raises `Conflict`, `CommandRefused`,
+        `AgentFailed`. A turn that is begun meanwhile waits for it."""
+        if self.running is not None:
+            raise Conflict("a turn of this session is running", reason="turnRunning")
+        done: list[ThreadDone] = []
+        task = self._task = asyncio.create_task(self._carry_out(command, self._task, done))
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise AgentFailed("the session was closed meanwhile")
+        if (error := task.exception()) is not None:
+            raise error
+        return done[0]
+
+    async def _carry_out(
+        self, command: ThreadCommand, before: "asyncio.Task[None] | None", done: list[ThreadDone]
+    ) -> None:
+        await self._settled(before)
+        if self._adapter is None:
+            self._adapter, self._agent = self._make(command.spec.agent), command.spec.agent
+        adapter: object = self._adapter
+        if not isinstance(adapter, HasThreads):
+            raise CommandRefused(f"{command.spec.agent} has no threads")
+        try:
+            done.append(await adapter.thread(command))
+        finally:
+            if not self._is_up:
+                await self._close_adapter()
 
     async def answer(self, turn_id: str, request: str, option: str, payload: bytes | None = None) -> None:
         """Raises `Conflict` when the turn or the request is not open any more."""
@@ -166,19 +224,22 @@ class Conversation:
         """The agent, running and with this session's settings."""
         adapter = self._adapter
         if adapter is not None:
-            if adapter.alive and self._agent == spec.agent and await adapter.apply(spec):
+            async with self._settling:
+                fits = adapter.alive and self._agent == spec.agent and await adapter.apply(spec)
+            if fits:
                 return adapter
             await self._close_adapter()
         adapter = self._make(spec.agent)
         self._adapter, self._agent = adapter, spec.agent
         started = await adapter.start(spec)
         self._log.info("agent.started", sessionId=self.session_id, agent=spec.agent, version=started.version)
-        self._untold, self._models = started, ModelList(started.models)
+        self._untold, self._models = started, ModelList(started.models, started.details)
         return adapter
 
-    async def _interrupt(self, turn: Turn, ending: TurnEnded | None) -> None:
+    async def _interrupt(self, turn: Turn, ending: TurnEnded | None) -> bool:
         if turn.ended.is_set():
-            return
+            return False
+        lost = False
         turn.stop(ending)
         if self._task is not None and not self._task.done():
             # Still starting: there is nothing to cancel at the agent.
@@ -191,10 +252,12 @@ class Conversation:
                     await self._adapter.interrupt()
             except (TimeoutError, AgentFailed) as error:
                 self._log.error("turn.interrupt_failed", sessionId=self.session_id, error=repr(error))
+                lost = isinstance(error, AgentFailed) and error.conversation_lost
                 # The next turn waits for it; whoever stops this one gets an answer in any case.
                 self._closing = asyncio.create_task(self._end_agent(None))
                 await asyncio.wait([self._closing], timeout=CLOSE_S)
         turn.end("interrupted", STOPPED)
+        return lost
 
     def _over(self, turn: Turn, known: bool) -> None:
         self._turns.pop(turn.id, None)
@@ -242,6 +305,6 @@ def _introduce(turn: Turn, spec: SessionSpec, started: Started) -> None:
     if started.note:
         turn.emit(Notice(started.note))
     if started.models:
-        turn.emit(ModelsKnown(started.models, started.current_model))
+        turn.emit(ModelsKnown(started.models, started.current_model, started.details))
     if started.commands:
         turn.emit(CommandsKnown(started.commands))

@@ -67,7 +67,9 @@ Answered = Callable[[Any, Exception | None], None]
 class JsonLines(asyncio.SubprocessProtocol):
     """One process. Made and used on the loop; `start` once."""
 
-    def __init__(self, peer: Peer, log: Journal, name: str) -> None:
+    def __init__(self, peer: Peer, log: Journal, name: str, *, versioned: bool = True) -> None:
+        """``versioned``: each record says that it is JSON-RPC 2.0."""
+        self._head = {"jsonrpc": "2.0"} if versioned else {}
         self._peer = peer
         self._log = log
         self._name = name
@@ -127,7 +129,7 @@ class JsonLines(asyncio.SubprocessProtocol):
             asyncio.get_running_loop().call_soon(answered, None, NoAnswer("the process has ended"))
             return self._number
         self._pending[self._number] = answered
-        self._write({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        self._write({**self._head, "id": self._number, "method": method, "params": params})
         return self._number
 
     async def request(self, method: str, params: dict[str, Any], limit_s: float) -> Any:
@@ -152,13 +154,13 @@ class JsonLines(asyncio.SubprocessProtocol):
             self._pending.pop(number, None)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        self._write({"jsonrpc": "2.0", "method": method, "params": params})
+        self._write({**self._head, "method": method, "params": params})
 
-    def answer(self, request: object, result: dict[str, Any]) -> None:
-        self._write({"jsonrpc": "2.0", "id": request, "result": result})
+    def answer(self, request: object, result: object) -> None:
+        self._write({**self._head, "id": request, "result": result})
 
     def refuse(self, request: object, code: int, message: str) -> None:
-        self._write({"jsonrpc": "2.0", "id": request, "error": {"code": code, "message": message}})
+        self._write({**self._head, "id": request, "error": {"code": code, "message": message}})
 
     def _write(self, record: dict[str, Any]) -> None:
         pipe = self._pipe(_STDIN)

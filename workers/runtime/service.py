@@ -5,31 +5,38 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from msgspec import structs
+
 from termal.bus.server import Handler, Request
 from termal.faults import fault
 from termal.log import Log
-from termal.wire.errors import Conflict, Internal, TermalError
+from termal.wire.errors import Conflict, Internal, InvalidRequest, TermalError
 from termal.wire.facts import OperationCount
 from termal.wire.runtime_operations import (
     AGENT_TREES,
     INTERACTION_ANSWER,
     MODELS_LIST,
     SESSIONS_CLOSE,
+    SETTINGS_APPLY,
     TURN_HELD,
     TURN_START,
     TURN_STOP,
     AgentTrees,
     AnswerInteraction,
+    ApplySettings,
     CloseSessions,
     ListModels,
     ModelList,
+    SettingsApplied,
     StartTurn,
     StopTurn,
+    TurnStopped,
     TurnTaken,
 )
-from termal.wire.turns import AgentTree, Anything, Held, TurnEnded
+from termal.wire.thread_operations import CODEX_THREAD, ThreadCommand, ThreadDone
+from termal.wire.turns import AgentTree, Anything, Held, SessionSpec, TurnEnded
 from termal.worker.stats import Stats
-from workers.runtime.adapter import AgentFailed
+from workers.runtime.adapter import AgentFailed, CommandRefused
 from workers.runtime.conversation import Conversation, MakeAdapter
 from workers.runtime.reporter import Link
 
@@ -38,9 +45,17 @@ REMEMBERED_TURNS = 1024
 
 
 class Service:
-    """Made and used on the worker's loop."""
+    """Made and used on the worker's loop. ``complete`` adds what this worker knows to what state says of a session."""
 
-    def __init__(self, link: Link, make: MakeAdapter, stats: Stats, log: Log) -> None:
+    def __init__(
+        self,
+        link: Link,
+        make: MakeAdapter,
+        stats: Stats,
+        log: Log,
+        complete: Callable[[SessionSpec], SessionSpec] = lambda spec: spec,
+    ) -> None:
+        self._complete = complete
         self._link = link
         self._make = make
         self._stats = stats
@@ -59,7 +74,9 @@ class Service:
             SESSIONS_CLOSE.name: self._answering(self._close),
             INTERACTION_ANSWER.name: self._answering(self._answer),
             AGENT_TREES.name: self._trees,
+            SETTINGS_APPLY.name: self._answering(self._apply),
             MODELS_LIST.name: self._answering(self._models),
+            CODEX_THREAD.name: self._answering(self._thread),
         }
 
     @property
@@ -100,6 +117,7 @@ class Service:
     def _start(self, request: Request, start: StartTurn) -> None:
         session_id = start.spec.session_id
         if start.turn_id not in self._taken:
+            start = structs.replace(start, spec=self._complete(start.spec))
             self._conversation(session_id).begin(start)
             self._taken[start.turn_id] = None
             if len(self._taken) > REMEMBERED_TURNS:
@@ -114,9 +132,29 @@ class Service:
             self._conversations[session_id] = conversation
         return conversation
 
+    async def _apply(self, order: ApplySettings) -> SettingsApplied:
+        conversation = self._conversations.get(order.spec.session_id)
+        if conversation is None:
+            return SettingsApplied()
+        try:
+            return SettingsApplied(await conversation.settle(self._complete(order.spec)))
+        except AgentFailed as error:
+            if error.unanswered:
+                raise Internal(error.text, reason="agentFailed") from error
+            raise Conflict(error.text, reason="agentRefused") from error
+
     async def _models(self, ask: ListModels) -> ModelList:
         try:
-            return await self._conversation(ask.spec.session_id).models(ask.spec)
+            return await self._conversation(ask.spec.session_id).models(self._complete(ask.spec))
+        except AgentFailed as error:
+            raise Internal(error.text, reason="agentFailed") from error
+
+    async def _thread(self, command: ThreadCommand) -> ThreadDone:
+        command = structs.replace(command, spec=self._complete(command.spec))
+        try:
+            return await self._conversation(command.spec.session_id).thread(command)
+        except CommandRefused as error:
+            raise InvalidRequest(str(error), reason="agentRefused") from error
         except AgentFailed as error:
             raise Internal(error.text, reason="agentFailed") from error
 
@@ -125,19 +163,18 @@ class Service:
         request.reply(Held(self._link.runtime, turns))
 
     def _trees(self, request: Request, _: Anything) -> None:
-        trees = [
-            AgentTree(agent[0], agent[1], [conversation.session_id])
-            for conversation in self._conversations.values()
-            if (agent := conversation.agent) is not None
-        ]
+        sessions: dict[tuple[str, int], list[str]] = {}
+        for conversation in self._conversations.values():
+            if conversation.agent is not None:
+                sessions.setdefault(conversation.agent, []).append(conversation.session_id)
+        trees = [AgentTree(agent, pid, ids) for (agent, pid), ids in sessions.items()]
         counts = [OperationCount(op, outcome, count) for (op, outcome), count in self._stats.counts.items()]
         request.reply(AgentTrees(trees, counts))
 
-    async def _stop(self, stop: StopTurn) -> Anything:
+    async def _stop(self, stop: StopTurn) -> TurnStopped:
         conversation = self._conversations.get(stop.session_id)
-        if conversation is not None:
-            await conversation.stop(stop.turn_id)
-        return Anything()
+        lost = conversation is not None and await conversation.stop(stop.turn_id)
+        return TurnStopped(conversation_lost=lost)
 
     async def _close(self, close: CloseSessions) -> Anything:
         found = [self._conversations[number] for number in close.session_ids if number in self._conversations]
