@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("foundation", "reading", "search", "agents")
+NAMES = ("foundation", "reading", "search", "agents", "board", "wake", "send", "delegations", "worktree", "bridge")
 
 
 def main(names: list[str]) -> int:

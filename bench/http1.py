@@ -14,6 +14,11 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
 
+    @property
+    def socket(self) -> socket.socket:
+        """To wait on for many at once."""
+        return self._socket
+
     def close(self) -> None:
         self._socket.close()
 

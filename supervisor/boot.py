@@ -14,7 +14,8 @@ from termal.procs.limits import DESCRIPTORS, raise_descriptor_limit
 from termal.procs.lock import DirectoryLock, Locked, Owner
 from termal.procs.port import PortInUse, PortRefused, address_url, bind
 from termal.procs.tree import start_time, sweep
-from termal.wire.control import EXIT_HOME, EXIT_LOCKED, EXIT_PORT, EXIT_USAGE
+from termal.tokens import make_owner_token
+from termal.wire.control import EXIT_HOME, EXIT_LOCKED, EXIT_PORT, EXIT_REFUSED, EXIT_USAGE
 
 DEFAULT_PORT = 8787
 
@@ -59,6 +60,12 @@ def prepare_ground(arguments: Arguments, environ: Mapping[str, str]) -> Ground:
         raise BootRefused(EXIT_LOCKED, str(error)) from error
     except OSError as error:
         raise BootRefused(EXIT_HOME, f"{home.lock} cannot be opened: {error.strerror}") from error
+    if home.restoring.exists():
+        lock.close()
+        raise BootRefused(
+            EXIT_REFUSED,
+            f"{home.root} was being restored from a backup and that was cut off: run `termal restore` again",
+        )
     log = None
     try:
         log = Log("supervisor", home.log("supervisor"))
@@ -80,16 +87,20 @@ def _settle(arguments: Arguments, environ: Mapping[str, str], home: Home, lock: 
     host = arguments.host or config.host
     try:
         run_dir = socket_folder(home)
+        if config.auth == "token":
+            make_owner_token(home.owner_token)
         bound = bind(host, _port(arguments, environ, config), token=config.auth == "token")
     except HomeRefused as error:
         raise BootRefused(EXIT_HOME, str(error)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BootRefused(EXIT_HOME, f"{home.owner_token} cannot be read or made: {error}") from error
     except PortRefused as error:
         raise BootRefused(EXIT_USAGE, str(error)) from error
     except PortInUse as error:
         raise BootRefused(EXIT_PORT, str(error)) from error
     url, started_s = address_url(bound), start_time(os.getpid())
     lock.tell(Owner(os.getpid(), started_s, url))
-    setting = Setting(home, run_dir, bound, url, portable, dict(environ), now_rfc3339(), started_s)
+    setting = Setting(home, run_dir, bound, url, portable, dict(environ), now_rfc3339(), started_s, config.auth)
     return Ground(setting, config, lock, log)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from termal import __version__
 from termal.home import Home
 from termal.procs.notify import VARIABLES
-from termal.wire.launch import Launch, StartKind
+from termal.wire.launch import AuthKind, Launch, StartKind
 
 VERSION = __version__
 _NOT_PASSED = frozenset({*VARIABLES, "PYTHONDONTWRITEBYTECODE"})
@@ -25,6 +25,7 @@ class Setting(NamedTuple):
     environment: dict[str, str]
     started_at: str
     start_time_s: float | None
+    auth: AuthKind = "none"
 
     def launch(
         self, name: str, start: StartKind, control_fd: int, running: list[str], *, listens: bool, wait: bool
@@ -43,6 +44,7 @@ class Setting(NamedTuple):
             portable=self.portable,
             wait=wait,
             listen_fd=self.bound.fileno() if listens else None,
+            auth=self.auth,
         )
 
     def worker_environment(self, launch: Launch) -> dict[str, str]:

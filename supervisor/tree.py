@@ -75,6 +75,7 @@ def production() -> list[Spec]:
         ),
         Spec(name="runtime-acp", argv=_module("workers.runtime", "acp"), restart="transient", stage=3),
         Spec(name="runtime-claude", argv=_module("workers.runtime", "claude"), restart="transient", stage=3),
+        Spec(name="runtime-codex", argv=_module("workers.runtime", "codex"), restart="transient", stage=3),
         Spec(
             name="gateway",
             argv=_module("termal.gateway"),

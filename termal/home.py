@@ -27,6 +27,11 @@ class Home(NamedTuple):
         return self.root / "config.toml"
 
     @property
+    def owner_token(self) -> Path:
+        """What opens the whole API where tokens are asked for (`termal.tokens`)."""
+        return self.root / "owner.token"
+
+    @property
     def termal_db(self) -> Path:
         return self.root / "termal.sqlite"
 
@@ -49,6 +54,11 @@ class Home(NamedTuple):
     @property
     def backups(self) -> Path:
         return self.root / "backups"
+
+    @property
+    def restoring(self) -> Path:
+        """Is there while the databases are being replaced by those of a backup: they may not belong together."""
+        return self.root / "restore-unfinished"
 
     @property
     def lock(self) -> Path:

@@ -9,14 +9,18 @@ from typing import Literal
 import msgspec
 
 from termal.cli.daemon import is_alive, read_running
-from termal.cli.figures import as_count
+from termal.cli.figures import as_count, as_size
+from termal.cli.mail_file import FileRefused, inspect_mail_file
 from termal.cli.quarantine import InspectionFailed, NotUpgraded, rows_aside
+from termal.cli.waiting_mail import NOT_TOLD, waiting_mail
 from termal.config import Config, ConfigRefused, read_config
 from termal.home import Home, HomeRefused, socket_folder
 from termal.procs.agents import agent_names, readiness
 from termal.procs.lock import is_held, read_owner
 from termal.procs.port import PortInUse, PortRefused, bind
 from termal.procs.tree import find_marked
+from termal.procs.worktree import Shelf
+from termal.procs.worktree_list import worktrees
 from termal.store.connection import StoreError, StoreRefused, check_version, open_reader, sqlite_version
 
 DEFAULT_PORT = 8787
@@ -50,6 +54,10 @@ def examine(home: Home) -> Findings:
         check_sqlite,
         check_databases,
         check_rows,
+        check_mail_file,
+        check_waiting_mail,
+        check_restore,
+        check_worktrees,
         check_agents,
     ]
     for check in checks:
@@ -173,6 +181,53 @@ def check_rows(home: Home) -> Findings:
         yield Finding("ok", "rows", "all sessions and delegations can be used")
 
 
+def check_mail_file(home: Home) -> Findings:
+    """Whether a start takes `coordination.sqlite` as it is, and whether older mail has been taken over."""
+    if not home.coordination_db.exists():
+        return
+    subject = "mail and boards"
+    try:
+        found = inspect_mail_file(home)
+    except FileRefused as error:
+        advice = 'stop the daemon, keep both files, and see "Mail and boards of older builds" in docs/operations.md'
+        yield Finding("problem", subject, str(error), advice)
+        return
+    if found.imported_from is None:
+        yield Finding("ok", subject, "the next start looks for older mail and boards in termal.sqlite")
+    else:
+        taken = f"imported from {found.imported_from}" if found.imported_from else "there was nothing to import"
+        yield Finding("ok", subject, f"schema version {found.schema_version}; {taken}")
+
+
+def check_waiting_mail(home: Home) -> Findings:
+    """Sessions where nothing runs although mail waits for them."""
+    for waiting in waiting_mail(home):
+        text = f"{waiting.session_id} has {waiting.unread} unread since {waiting.since}: {waiting.why}"
+        advice = f'start it: termal send {waiting.session_id} "look at your mail"'
+        if waiting.why == NOT_TOLD:
+            advice = f"see whether `wake` runs: termal status; or {advice}"
+        yield Finding("hint", "waiting mail", text, advice)
+
+
+def check_restore(home: Home) -> Findings:
+    """A restore that was cut off keeps the daemon from starting."""
+    if home.restoring.exists():
+        text = "the databases were being replaced by a backup and that was cut off"
+        yield Finding("problem", "restore", text, "finish it: termal restore DIR")
+
+
+def check_worktrees(home: Home) -> Findings:
+    """What delegations left: it is never removed by itself."""
+    found = worktrees(Shelf(home.worktrees)) if home.worktrees.is_dir() else []
+    if not found:
+        yield Finding("ok", "worktrees", "none")
+        return
+    size = as_size(sum(one.size_bytes for one in found))
+    kept = sum(one.state not in ("clean", "gone") for one in found)
+    text = f"{as_count(len(found), 'worktree')}, {size}; {kept} with work in {'it' if kept == 1 else 'them'}"
+    yield Finding("hint", "worktrees", text, "look and remove: termal worktrees list")
+
+
 def check_agents(home: Home) -> Findings:
     """At least one agent besides the bundled one; what each of the others wants."""
     config = _configuration(home)
@@ -222,6 +277,7 @@ def _entries(home: Home) -> Iterator[Path]:
         if folder.is_symlink() or folder.exists():
             yield folder
     yield from home.root.glob("*.sqlite*")
+    yield from home.root.glob("*.token")
     yield from home.logs.glob("*.log") if home.logs.is_dir() else ()
 
 

@@ -9,6 +9,12 @@ import typer
 
 EXIT_FAILED = 1
 """The daemon answered with an error, or a check failed."""
+EXIT_NOT_THERE = 3
+"""Of commands that a script branches on: what is asked for is not there."""
+EXIT_CONFLICT = 4
+"""Of the same: the world moved, nothing was changed."""
+EXIT_AGAIN = 5
+"""Of the same: not now, or nobody knows whether it happened; repeating the same is safe."""
 EXIT_UNAVAILABLE = 69
 """No daemon answers."""
 PIPE_COLUMNS = 160

@@ -9,10 +9,12 @@ import msgspec
 
 from termal.client.errors import Unreachable
 from termal.client.http import Http
+from termal.client.transport import TOKEN_VARIABLE
 from termal.home import Home, find_home
 from termal.model.message import Record
 from termal.model.status import DaemonReport
 from termal.procs.tree import identify, start_time
+from termal.tokens import read_owner_token
 
 START_TOLERANCE_S = 2.0
 """Two readings of one process's start differ by the rounding of ticks and of the boot time; a reused pid by more."""
@@ -83,7 +85,24 @@ def answer_limit_s() -> float:
 
 def connect(home: str | None, base_url: str | None) -> Http:
     """A client of the daemon that the options name. Raises `Unreachable`."""
-    return Http(address(home, base_url))
+    url = address(home, base_url)
+    return Http(url, token=token_for(home, url))
+
+
+def token_for(home: str | None, url: str) -> str | None:
+    """What opens the daemon at ``url``: ``TERMAL_TOKEN``, else the owner's token of the directory whose daemon listens
+    there. No other address ever gets to see that one. Raises `Unreachable` when it cannot be read."""
+    named = os.environ.get(TOKEN_VARIABLE)
+    if named:
+        return named
+    place = find_home(home)
+    running = read_running(place)
+    if running is None or running.url.rstrip("/") != url.rstrip("/"):
+        return None
+    try:
+        return read_owner_token(place.owner_token)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreachable(f"{place.owner_token} cannot be read: {error}") from error
 
 
 def _read(path: Path, kind: type[R]) -> R | None:

@@ -4,7 +4,7 @@ import typer
 
 from termal.cli.census import take_census
 from termal.cli.console import BaseUrl, Home, Json, command_app, say, say_json
-from termal.cli.daemon import NotRunning, address, answer_limit_s
+from termal.cli.daemon import NotRunning, address, answer_limit_s, token_for
 from termal.cli.figures import as_count
 from termal.client.errors import Unreachable
 from termal.client.http import Http
@@ -34,7 +34,7 @@ def health(home: Home = None, base_url: BaseUrl = None, as_json: Json = False) -
 def _ask(home: str | None, base_url: str | None) -> tuple[Health, str]:
     try:
         url = address(home, base_url)
-        with Http(url, reply_s=answer_limit_s(), repeat_s=0.0) as http:
+        with Http(url, reply_s=answer_limit_s(), repeat_s=0.0, token=token_for(home, url)) as http:
             found = http.health()
     except NotRunning:
         return _down(home, "")

@@ -42,6 +42,9 @@ def create(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name to show; the daemon makes one up.")] = None,
     workdir: Annotated[Path | None, typer.Option(help="Directory of the agent (else the current one).")] = None,
+    project: Annotated[
+        str | None, typer.Option(metavar="ID", help="Project that it belongs to; see `termal projects list`.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model of the agent.")] = None,
     setting: Annotated[
         list[str] | None,
@@ -55,7 +58,9 @@ def create(
     settings = _settings(setting or [], "--setting ")
     folder = str((workdir or Path.cwd()).absolute())
     with connect(home, base_url) as http:
-        made = http.create_session(agent=agent, name=name, workdir=folder, model=model, settings=settings)
+        made = http.create_session(
+            agent=agent, name=name, workdir=folder, model=model, project_id=project, settings=settings
+        )
     if as_json:
         say_json(made)
     else:

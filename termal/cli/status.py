@@ -8,7 +8,7 @@ from rich.live import Live
 
 from termal.cli.census import take_census
 from termal.cli.console import BaseUrl, Home, Json, command_app, complain, say_json, table_console
-from termal.cli.daemon import ANSWER_S, NotRunning, address, answer_limit_s
+from termal.cli.daemon import ANSWER_S, NotRunning, address, answer_limit_s, token_for
 from termal.cli.tables import show_status
 from termal.client.errors import Unreachable
 from termal.client.http import Http
@@ -48,7 +48,7 @@ def read_status(home: str | None, base_url: str | None, limit_s: float) -> Daemo
     except NotRunning:
         return take_census(find_home(home))
     try:
-        with Http(url, reply_s=limit_s, repeat_s=0.0) as http:
+        with Http(url, reply_s=limit_s, repeat_s=0.0, token=token_for(home, url)) as http:
             return http.status()
     except (Unreachable, TermalError) as error:
         return take_census(find_home(home), str(error))

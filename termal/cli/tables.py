@@ -124,11 +124,16 @@ def _counts(status: DaemonStatus) -> Text:
     active = f"{sessions.active} active, {sessions.approval} waiting for an answer"
     rows = {
         "sessions": f"{sessions.total}: {active}, {sessions.idle} idle, {sessions.error} in error",
-        "mail": f"{as_count(mail.count, 'mailbox', 'mailboxes')}, {mail.unread} unread, {mail.unwoken} not woken",
+        "mail": f"{as_count(mail.count, 'mailbox', 'mailboxes')}, {mail.unread} unread{_since(mail.unread_since)},"
+        f" {mail.unwoken} not woken{_since(mail.unwoken_since)}",
         "delegations": f"{status.delegations.running} running, {as_count(status.waits.pending, 'wait')} pending",
         "outbox": f"{deletions}, {as_count(outbox.departures, 'departure')}, {reports}",
     }
     return Text("\n".join(f"{name:<12} {figures}" for name, figures in rows.items()))
+
+
+def _since(time: str | None) -> str:
+    return f" since {printable(time[:19])}Z" if time else ""
 
 
 def _exit(last: LastExit) -> str:

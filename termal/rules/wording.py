@@ -13,6 +13,14 @@ NEEDS_INPUT = "Needs input"
 NEEDS_MCP_INPUT = "Needs MCP input"
 NEEDS_CODEX_ANSWER = "Needs a Codex answer"
 
+THREAD_ARCHIVED = "The Codex thread was archived. Unarchive it to go on."
+THREAD_UNARCHIVED = "The Codex thread was unarchived."
+THREAD_COMPACTED = "Codex was asked to make the conversation shorter for its model. This transcript stays whole."
+FORKED = "This session goes on from a copy of another one's Codex thread. Codex did not return its history."
+
+_FORK_NAME_CHARACTERS = 190
+"""Of the name that a fork's begins with: the whole has 200 at most."""
+
 HIDDEN_ANSWER = "[secret]"
 """What is stored in place of a secret answer."""
 
@@ -44,6 +52,16 @@ def decided(decision: str, agent: str, *, goes_on: bool) -> str:
     """The preview after a request was settled; ``goes_on``: the turn continues."""
     word = _DECISIONS[decision]
     return f"{word}, {agent} continues" if goes_on else word
+
+
+def rolled_back(turns: int) -> str:
+    """Codex took turns back and did not return what is left."""
+    word = "The last turn was" if turns == 1 else f"The last {turns} turns were"
+    return f"{word} taken back in the Codex thread. This transcript still shows what Codex does not know any more."
+
+
+def fork_of(name: str) -> str:
+    return f"{name[:_FORK_NAME_CHARACTERS]} (fork)"
 
 
 def exited(agent: str) -> str:

@@ -10,6 +10,7 @@ MARK_VARIABLE = "TERMAL_RUNTIME"
 """In the environment of every process of ours: names the data directory, so that leftovers can be found and ended."""
 
 StartKind = Literal["boot", "replacement"]
+AuthKind = Literal["none", "token"]
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +19,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     ``wait``: import everything, then open and bind nothing before the line `Go`: at the start of the daemon the
     interpreters of all workers come up side by side, while their work still begins one after the other.
     ``portable``: use no Linux-only mechanism (parent-death signal, subreaper, pidfd, /proc). ``listen_fd``: the
-    inherited TCP socket, for the gateway alone. ``mark``: the value of `MARK_VARIABLE`.
+    inherited TCP socket, for the gateway alone. ``mark``: the value of `MARK_VARIABLE`. ``auth``: whether requests must
+    carry a token; settled when the daemon starts, for all of its processes alike.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     portable: bool = False
     wait: bool = False
     listen_fd: int | None = None
+    auth: AuthKind = "none"
 
     def to_environment(self) -> dict[str, str]:
         return {VARIABLE: msgspec.json.encode(self).decode(), MARK_VARIABLE: self.mark}

@@ -6,7 +6,7 @@ import msgspec
 
 from termal.model.stored import Remote
 from termal.wire.operation import WRITE_S, read, write
-from termal.wire.runtime_operations import MODELS_S
+from termal.wire.runtime_operations import CONFIRM_S, MODELS_S
 from termal.wire.session_operations import OneSession
 from termal.wire.turns import JsonReply
 
@@ -48,7 +48,7 @@ class ResolveCommand(msgspec.Struct, frozen=True, kw_only=True):
     intent: Literal["send", "delegate"] = "send"
 
 
-SETTINGS_CHANGE = write("settings.change", ChangeSettings, JsonReply, repeatable=True)
+SETTINGS_CHANGE = write("settings.change", ChangeSettings, JsonReply, repeatable=True, timeout_s=CONFIRM_S + WRITE_S)
 PREFERENCES_CHANGE = write("preferences.change", ChangePreferences, JsonReply, repeatable=True)
 PROJECT_CREATE = write("project.create", CreateProject, JsonReply, repeatable=True)
 PROJECT_DELETE = write("project.delete", OneProject, JsonReply, repeatable=False)

@@ -80,13 +80,17 @@ class PermissionOption(msgspec.Struct, frozen=True):
 
 
 class ApprovalAsked(TurnEvent, frozen=True):
-    """The agent waits for a person. ``request`` is the adapter's id, never the agent's own."""
+    """The agent waits for a person. ``request`` is the adapter's id, never the agent's own.
+
+    ``own_tool``: it is proven to be about a tool of the session's bridge, which writes into no directory.
+    """
 
     request: str
     title: str
     command: str
     detail: str
     options: list[PermissionOption]
+    own_tool: bool = False
 
 
 class ApprovalWithdrawn(TurnEvent, frozen=True):
@@ -120,12 +124,14 @@ class QuestionAsked(TurnEvent, frozen=True):
 
 class ElicitationAsked(TurnEvent, frozen=True):
     """An MCP server asks through the agent. ``asked_json``: the JSON object of the request as a transcript shows it
-    (``mode``, ``message``, ``serverName``, ``threadId``, ``requestedSchema`` or ``url``, ...)."""
+    (``mode``, ``message``, ``serverName``, ``threadId``, ``requestedSchema`` or ``url``, ...). ``own_tool``: see
+    `ApprovalAsked`."""
 
     request: str
     title: str
     detail: str
     asked_json: bytes
+    own_tool: bool = False
 
 
 class AppRequestAsked(TurnEvent, frozen=True):
@@ -150,11 +156,20 @@ class Notice(TurnEvent, frozen=True):
     text: str
 
 
+class ModelDetail(msgspec.Struct, frozen=True):
+    """What a model takes besides a prompt; ``tiers`` are triples of id, label and description."""
+
+    default_effort: str | None = None
+    efforts: list[str] = []
+    tiers: list[tuple[str, str, str]] = []
+
+
 class ModelsKnown(TurnEvent, frozen=True):
-    """The agent's model list: pairs of value and label, with an optional description."""
+    """The agent's model list: pairs of value and label, with an optional description; ``details`` by value."""
 
     options: list[tuple[str, str, str | None]]
     current: str | None = None
+    details: dict[str, ModelDetail] = {}
 
 
 class CommandsKnown(TurnEvent, frozen=True):
@@ -232,7 +247,8 @@ class SessionSpec(msgspec.Struct, frozen=True):
     """What a runtime worker needs to have a conversation going for a session.
 
     ``modes`` holds the session's settings under their wire names (``claudeApprovalMode``, ``geminiApprovalMode``, ...).
-    ``external_session_id`` is the agent's conversation to resume, or None for a new one.
+    ``external_session_id`` is the agent's conversation to resume, or None for a new one. ``delegated``: nobody watches;
+    what its settings do not allow is refused, never asked. ``submits_review``: a required review of it is running.
     """
 
     session_id: str
@@ -243,6 +259,8 @@ class SessionSpec(msgspec.Struct, frozen=True):
     read_only: bool = False
     modes: dict[str, str] = {}
     mcp_servers: list[McpServer] = []
+    delegated: bool = False
+    submits_review: bool = False
 
 
 class HeldTurn(msgspec.Struct, frozen=True):

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from termal.log import Log
 from tests.support.bus import LOOPS, BusThread
 from tests.support.bus_server import WorkerProcess
+from tests.support.codex_kit import CodexKit
+from tests.support.mail_worker import MailWorker
 from tests.support.state_worker import StateWorker
 
 MakeBus = Callable[[str], BusThread]
@@ -61,3 +64,19 @@ def state(home_dir: Path, run_dir: Path) -> Iterator[StateWorker]:
     worker = StateWorker(home_dir, run_dir)
     yield worker
     worker.close()
+
+
+@pytest.fixture
+def mail_worker(home_dir: Path, run_dir: Path) -> Iterator[MailWorker]:
+    """The coordination worker over a data directory of its own; the test starts it."""
+    worker = MailWorker(home_dir, run_dir)
+    yield worker
+    worker.close()
+
+
+@pytest.fixture
+def codex(run_dir: Path) -> Iterator[CodexKit]:
+    """Codex adapters over a scripted app-server."""
+    log = Log("tests", run_dir / "tests.log")
+    with contextlib.closing(log):
+        yield CodexKit(run_dir, log)

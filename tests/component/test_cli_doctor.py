@@ -16,6 +16,7 @@ from termal.procs.lock import DirectoryLock, Owner
 from termal.procs.tree import start_time
 from termal.store.connection import open_writer
 from termal.wire.launch import MARK_VARIABLE
+from tests.support.coordination_rows import coordination_file
 
 
 @pytest.fixture
@@ -133,3 +134,39 @@ def test_the_exit_code_says_whether_there_is_a_problem(
         cli.main(["doctor", "--home", str(home.root), "--json"])
     assert ended.value.code == code
     assert json.loads(capsys.readouterr().out)["ok"] == (code == 0)
+
+
+UNMARKED = """
+DELETE FROM meta WHERE key = 'legacy_coordination_import_v1';
+INSERT INTO coordination_board_deleted_scopes VALUES ('project-1', '')
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "words"),
+    [
+        ("", "ok", "schema version 1; there was nothing to import"),
+        ("UPDATE meta SET value = '/old/termal.sqlite' WHERE key = 'legacy_coordination_import_v1'", "ok", "/old/"),
+        ("DELETE FROM meta WHERE key = 'legacy_coordination_import_v1'", "ok", "the next start looks"),
+        (UNMARKED, "problem", "no mark of a finished import"),
+        ("UPDATE meta SET value = '2' WHERE key = 'coordination_schema_version'", "problem", "'2'"),
+    ],
+    ids=["new", "imported", "empty", "not to be merged", "of a newer build"],
+)
+def test_the_file_of_mail_and_boards_is_judged_as_a_start_judges_it(
+    home: Home, change: str, level: str, words: str
+) -> None:
+    with coordination_file(home.root) as connection:
+        connection.execute(change)
+    before = home.coordination_db.read_bytes()
+    [finding] = findings(home, "mail and boards")
+    assert (finding.level, words in finding.text) == (level, True), finding
+    assert bool(finding.advice) is (level != "ok")
+    assert home.coordination_db.read_bytes() == before
+
+
+def test_a_restore_that_was_cut_off_is_a_problem(home: Home) -> None:
+    assert findings(home, "restore") == []
+    home.restoring.touch()
+    [finding] = findings(home, "restore")
+    assert (finding.level, finding.advice) == ("problem", "finish it: termal restore DIR")

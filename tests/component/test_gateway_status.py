@@ -97,7 +97,8 @@ def test_status_shows_processes_databases_and_counts(run_dir: Path) -> None:
         assert (wake["rssBytes"], wake["ussBytes"], wake["detail"]) == (0, None, "soon")
         assert status["databases"][0]["name"] == "termal"
         assert status["sessions"] == {"total": 3, "active": 1, "idle": 2, "approval": 0, "error": 0}
-        assert status["mailboxes"] == {"count": 3, "unread": 2, "unwoken": 1}
+        mail = {"count": 3, "unread": 2, "unwoken": 1, "unreadSince": None, "unwokenSince": None}
+        assert status["mailboxes"] == mail
         assert (status["delegations"], status["waits"]) == ({"running": 1}, {"pending": 2})
         assert status["outbox"] == {"scopeDeletions": 0, "departures": 0, "wakeReports": 0}
         assert status["uptimeSeconds"] > 0

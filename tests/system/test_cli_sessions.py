@@ -78,6 +78,24 @@ def test_the_first_ten_minutes_of_the_readme(daemon: Daemon, shell: Shell) -> No
     assert "no sessions yet" in shell.run("sessions", "list")
 
 
+def test_the_rest_of_the_readme(shell: Shell) -> None:
+    first, reader = (shell.run("sessions", "create", "--agent", "Demo").strip() for _ in range(2))
+    assert "deliveredToIdleSession" in shell.run("mail", "send", first, reader, "The parser is done.")
+    wait_until(lambda: "1 unread message" in shell.run("tail", reader), "the receiver to be told", 20)
+    assert "The parser is done." in shell.run("mail", "read", reader, first)
+    assert "0 unread" in shell.run("mail", "ack", reader, first)
+    made = shell.run("delegate", "spawn", first, "say All is well.", "--mode", "explorer").strip()
+    shell.run("delegate", "wait", first)
+    assert made in shell.run("delegate", "list", first)
+    assert "All is well." in shell.run("search", "well")
+    project = shell.run("projects", "add", ".").strip()
+    lead = shell.run("sessions", "create", "--agent", "Demo", "--project", project).strip()
+    shell.run("board", "set", lead, "gates.build", "true")
+    assert "gates.build" in shell.run("board", "list", lead)
+    shell.run("kill", first)
+    assert first not in {session["id"] for session in shell.json("sessions", "list")}
+
+
 def test_a_repeat_with_the_same_key_sends_nothing_again(shell: Shell) -> None:
     session = shell.json("sessions", "create", "--agent", "Demo")["sessionId"]
     first = shell.json("send", session, "say once", "--key", "k")

@@ -11,6 +11,7 @@ import httpx
 import psutil
 import pytest
 
+from termal.bridge.descriptor import SERVER as SERVER_NAME
 from tests.support.codex_kit import SERVER
 from tests.support.daemon import Daemon
 from tests.support.waiting import wait_until
@@ -183,6 +184,28 @@ def test_a_stopped_turn_and_a_killed_session_leave_the_others_alone(shared_daemo
     assert other.read()["status"] == "active"
     assert process.is_running()
     other.post("stop")
+
+
+@pytest.mark.case("B67")
+def test_a_required_review_whose_bridge_exits_has_failed_at_once(shared_daemon: Daemon, codex: Codex) -> None:
+    broken = shared_daemon.home.root.parent / f"{SERVER_NAME}.fails"
+    broken.touch()
+    try:
+        made = codex.post("delegations", {"prompt": "say All is clean.", "mode": "reviewer"}, 201)
+        path = f"/api/sessions/{codex.id}/delegations/{made['delegation']['id']}"
+
+        def over() -> Any:
+            record = codex.http.get(path).json()["delegation"]
+            return record if record["status"] not in ("queued", "running") else None
+
+        record = wait_until(over, "the end of the delegation", LIMIT_S)
+    finally:
+        broken.unlink()
+    assert record["status"] == "failed"
+    assert f"The MCP server {SERVER_NAME} did not come up: no such program." in record["result"]["summary"]
+    assert [finding["severity"] for finding in record["result"]["findings"]] == ["Unavailable"]
+    child = codex.http.get(f"/api/sessions/{made['childSession']['id']}?tail=64").json()["session"]
+    assert "All is clean." not in [row.get("text") for row in child["messages"]], "the turn was not begun"
 
 
 def _app_server(daemon: Daemon) -> psutil.Process:

@@ -14,7 +14,7 @@ from termal.cli.send import Turn, find_prompt
 from termal.cli.tables import show_status
 from termal.client.replies import Health
 from termal.client.transcript import Said, Shown, StatusIs, Update
-from termal.model.message import Approval, Command, Message, Text
+from termal.model.message import Approval, Command, Message, Question, QuestionOption, Text, UserInputRequest
 from termal.model.session import Session
 from termal.model.status import DaemonStatus
 from tests.support.client_replies import session, text
@@ -137,6 +137,13 @@ def test_status_shows_everything_that_the_object_has(words: str) -> None:
     assert words in shown()
 
 
+def test_status_shows_since_when_mail_waits() -> None:
+    mail = {"count": 1, "unread": 2, "unwoken": 1, "unreadSince": "2026-01-01T10:00:00.123456+00:00"}
+    assert "1 mailbox, 2 unread since 2026-01-01T10:00:00Z, 1 not woken\n" in shown(mailboxes=mail)
+    both = {**mail, "unwokenSince": "2026-01-02T10:00:00.123456+00:00"}
+    assert "1 not woken since 2026-01-02T10:00:00Z" in shown(mailboxes=both)
+
+
 def test_a_status_from_outside_says_so_in_its_first_line_and_claims_no_counts() -> None:
     lines = shown(source="process table", state="down").splitlines()
     assert lines[0].startswith("The daemon does not answer")
@@ -156,10 +163,20 @@ def test_health_names_the_workers_that_are_not_ready(workers: dict[str, str], re
 
 
 def said(number: int, piece: str, *, first: bool = False, author: Any = "assistant", whole: str = "") -> Said:
-    return Said(Text(f"message-{number}", "", author, whole or piece), piece, first)
+    text = Text(id=f"message-{number}", timestamp="", author=author, text=whole or piece)
+    return Said(text, piece, first)
 
 
 COMMAND = Command(id="message-3", timestamp="", author="assistant", command="ls", output="a\n", status="running")
+QUESTION = UserInputRequest(
+    id="message-3",
+    timestamp="2026-01-01 10:00:00",
+    author="assistant",
+    title="Asked",
+    detail="",
+    questions=[Question("q", "H", "Which?", is_other=True, is_secret=False, options=[QuestionOption("red", "")])],
+    state="pending",
+)
 APPROVAL = Approval(
     id="message-4", timestamp="", author="assistant", title="Run?", command="ls", detail="", decision="pending"
 )
@@ -187,6 +204,11 @@ APPROVAL = Approval(
             [StatusIs("active"), StatusIs("approval"), StatusIs("error"), StatusIs("idle")],
             ["[waits for an answer: termal approve session-1]", "[error]"],
             id="a status is told where somebody should act",
+        ),
+        pytest.param(
+            [Shown(QUESTION), StatusIs("approval")],
+            ["? Asked [pending]", "  Which?", "     1) red", "[waits for an answer: termal answer session-1]"],
+            id="a question is shown with what may be said",
         ),
         pytest.param([said(1, "\x1b[2Jx", first=True)], ["assistant: [2Jx"], id="an agent cannot clear the screen"),
     ],

@@ -12,9 +12,12 @@ SHOWN = {
     "supervisor/worker.py",
     "termal/gateway/census.py",
     "termal/log.py",
+    "workers/coordination/board_clock.py",
+    "workers/coordination/mail_clock.py",
     "workers/state/clock.py",
+    "workers/state/departures.py",
 }
-"""Make a text or a figure for people."""
+"""Make a text or a figure for people; `clock.py` also takes up a deadline that was stored in an earlier life."""
 COMPARED = {
     "termal/procs/meter.py",
     "termal/procs/shim.py",

@@ -123,8 +123,26 @@ def test_every_environment_variable_is_documented() -> None:
     assert [name for name in sorted(used) if name not in documents] == []
 
 
+def test_exactly_the_fault_points_that_exist_are_documented() -> None:
+    used = {name for text in sources() for name in re.findall(r'\bfault\("([a-z_.]+)"\)', text)}
+    rows = re.findall(r"^\| (`[a-z]+\.[a-z_.`, ]+) \|", read("docs/testing.md"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == used
+
+
+def test_every_mark_of_a_test_is_documented() -> None:
+    project, testing = read("pyproject.toml"), read("docs/testing.md")
+    [block] = re.findall(r"^markers = \[\n(.*?)^\]", project, re.DOTALL | re.MULTILINE)
+    names = re.findall(r'^  "([a-z]+)', block, re.MULTILINE)
+    assert [name for name in names if f"`{name}`" not in testing and f"`{name}(" not in testing] == []
+
+
+def test_every_document_is_linked_from_the_readme() -> None:
+    pages = {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.md")}
+    assert {page for page in pages if f"]({page})" not in README} == set()
+
+
 def test_every_exit_code_is_documented() -> None:
-    codes = {value for name, value in vars(control).items() if name.startswith("EXIT_")} | {1, 2, 69, 130}
+    codes = {value for name, value in vars(control).items() if name.startswith("EXIT_")} | {1, 2, 3, 4, 5, 69, 130}
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", OPERATIONS, re.MULTILINE)}
     assert documented == codes
 

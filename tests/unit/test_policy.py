@@ -229,7 +229,7 @@ def test_health_is_down_without_state_or_coordination_and_degraded_without_anyth
 
 def test_production_starts_everything_after_what_it_needs_and_stops_it_before() -> None:
     specs = {spec.name: spec for spec in production()}
-    assert list(specs) == ["state", "coordination", "wake", "runtime-acp", "runtime-claude", "gateway"]
+    assert list(specs) == ["state", "coordination", "wake", "runtime-acp", "runtime-claude", "runtime-codex", "gateway"]
     for spec in specs.values():
         assert all(specs[name].stage < spec.stage for name in spec.after), spec.name
         assert spec.argv[:3] == [sys.executable, "-P", "-m"]

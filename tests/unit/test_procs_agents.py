@@ -92,17 +92,35 @@ def test_the_demo_agent_is_always_there() -> None:
         ("Codex", "pip install 'termal[codex]'"),
     ],
 )
-def test_a_missing_agent_blocks_and_says_how_to_install_it(tmp_path: Path, agent: str, install: str) -> None:
+def test_a_missing_agent_blocks_and_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, install: str
+) -> None:
+    for package in ("claude_agent_sdk", "codex_cli_bin"):
+        monkeypatch.setitem(sys.modules, package, None)
     row = readiness(agent, NOTHING, {"PATH": str(tmp_path)})
     assert (row.status, row.blocking, row.command_path) == ("missing", True, UNSET)
     assert install in row.detail
 
 
-def test_an_installed_codex_still_blocks_and_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("environ", "file", "text"),
+    [
+        pytest.param({}, None, None, id="nothing"),
+        pytest.param({"OPENAI_API_KEY": "k"}, None, "", id="key"),
+        pytest.param({}, "auth.json", "", id="signed-in"),
+        pytest.param({}, "config.toml", 'model_provider = "own"\n', id="own-provider"),
+    ],
+)
+def test_an_installed_codex_is_ready_and_says_when_nobody_has_signed_in(
+    tmp_path: Path, environ: dict[str, str], file: str | None, text: str | None
+) -> None:
     path = program(tmp_path, "codex")
-    row = readiness("Codex", NOTHING, {"PATH": str(tmp_path)})
-    assert (row.status, row.blocking, row.command_path) == ("needsSetup", True, path)
-    assert "no Codex adapter yet" in row.detail
+    if file is not None:
+        (tmp_path / ".codex").mkdir()
+        (tmp_path / ".codex" / file).write_text(text or "{}")
+    row = readiness("Codex", NOTHING, {"PATH": str(tmp_path), "HOME": str(tmp_path), **environ})
+    assert (row.status, row.blocking, row.command_path) == ("ready", False, path)
+    assert ("codex login" in str(row.warning_detail)) is (text is None)
 
 
 def test_claude_on_path_without_its_sdk_needs_setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,13 +34,20 @@ def demo(as_json: Json = False) -> None:
     begun = time.monotonic()
     with console.status("") as spinner:
         play, fault = _perform(Narrator(console, spinner, begun))
-    failed = [check for check in play.checks if not check.passed]
+    failed = [check for check in play.claims.checks if not check.passed]
     if as_json:
-        say_json({"ok": not failed and not fault, "fault": fault, "figures": play.figures, "checks": play.checks})
+        say_json(
+            {
+                "ok": not failed and not fault,
+                "fault": fault,
+                "figures": play.claims.figures,
+                "checks": play.claims.checks,
+            }
+        )
     else:
         console.print(_summary(play))
         took = as_duration(time.monotonic() - begun)
-        console.print(f"{len(play.checks) - len(failed)} of {len(play.checks)} claims true, in {took}")
+        console.print(f"{len(play.claims.checks) - len(failed)} of {len(play.claims.checks)} claims true, in {took}")
     if fault:
         complain(f"the demo could not go on: {fault}")
     if failed or fault:
@@ -75,7 +82,7 @@ def _perform(narrator: Narrator) -> tuple[Play, str]:
         except (StageFailed, TermalError, Unreachable) as error:
             fault = str(error)
             sys.stderr.write(printable(stage.output()) + "\n")
-    play.check("its directory is gone", not stage.folder.exists(), str(stage.folder))
+    play.claims.check("its directory is gone", not stage.folder.exists(), str(stage.folder))
     return play, fault
 
 
@@ -86,6 +93,6 @@ def _summary(play: Play) -> Table:
     table.add_column("figure")
     table.add_column("value", justify="right")
     for name, words in _FIGURES.items():
-        if name in play.figures:
-            table.add_row(words, str(play.figures[name]))
+        if name in play.claims.figures:
+            table.add_row(words, str(play.claims.figures[name]))
     return table

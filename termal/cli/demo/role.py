@@ -12,7 +12,8 @@ from termal.client.transcript import Said, StatusIs, Update
 from termal.model.message import Message, Text
 from termal.model.session import SessionStatus
 
-WAIT_S = 10.0
+WAIT_S = 30.0
+"""Far more than an idle machine needs."""
 _LEAVE_S = 5.0
 
 M = TypeVar("M", bound=Message)
@@ -47,6 +48,13 @@ class Role:
     def wait_idle(self) -> None:
         """Until every prompt that was sent has been taken up and no turn runs. Raises `StageFailed`."""
         wait_for(self._is_done, f"{self.name} to be done", WAIT_S)
+
+    def next_prompt(self) -> Text:
+        """The next prompt that nobody sent through `send`, once it is in the transcript. Raises `StageFailed`."""
+        prompt = wait_for(self._unsent, f"{self.name} to be prompted", WAIT_S)
+        self._sent.append(prompt.text)
+        self._answers.append("")
+        return prompt
 
     def newest(self, kind: type[M]) -> M | None:
         found = [message for message in self.messages() if isinstance(message, kind)]
@@ -84,8 +92,14 @@ class Role:
         self._http.close()
 
     def _is_done(self) -> bool:
-        taken = [message for message in self.messages() if isinstance(message, Text) and message.author == "you"]
-        return self.status in ("idle", "error") and len(taken) == len(self._sent)
+        return self.status in ("idle", "error") and len(self._prompts()) == len(self._sent)
+
+    def _unsent(self) -> Text | None:
+        beyond = self._prompts()[len(self._sent) :]
+        return beyond[0] if beyond else None
+
+    def _prompts(self) -> list[Text]:
+        return [message for message in self.messages() if isinstance(message, Text) and message.author == "you"]
 
     def _watch(self) -> None:
         try:

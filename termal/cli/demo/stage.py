@@ -65,6 +65,7 @@ class Stage:
         begun = time.monotonic()
         environment = {name: value for name, value in os.environ.items() if name not in ("TERMAL_HOME", "TERMAL_PORT")}
         environment["TERMAL_DEMO_HOME"] = str(self.folder / "conversations")
+        environment["TERMAL_DEMO_REVIEWER"] = "1"
         argv = [sys.executable, "-P", "-m", "supervisor", "--home", str(self.home.root), "--port", "0"]
         with self._output.open("ab") as output:
             self._child = spawn(argv, environment=environment, output_fd=output.fileno())
