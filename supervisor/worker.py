@@ -174,6 +174,8 @@ class Worker:
             run.beat = line
         elif isinstance(line, Ready):
             run.ready_at = now if run.ready_at is None else run.ready_at
+            # What a long start asked for is over with it.
+            run.extended_to = 0.0
             self.was_ready = True
             self.detail = None
             self._log.info("worker.ready", worker=self.name, child=run.child.pid)

@@ -122,7 +122,7 @@ class Machine(RuleBasedStateMachine):
             wait_until(lambda name=wait_id: self.told(name), f"{wait_id} to be told")  # type: ignore[misc]
             assert self.told(wait_id) == 1
 
-    # ------------------------------------------------------------------------- helpers
+    # ------------------------------------------------------------------------- reading
 
     def told(self, wait_id: str) -> int:
         """How often the parent is, or will be, resumed by it; its turns end at once."""

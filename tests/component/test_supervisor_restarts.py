@@ -150,6 +150,18 @@ def test_a_long_start_that_extends_its_limit_is_waited_for(home_dir: Path) -> No
 
 
 @pytest.mark.slow
+def test_the_patience_that_a_start_asked_for_ends_with_that_start(home_dir: Path) -> None:
+    with DaemonUnderTest(home_dir, [tiny("state", "extends", "60", role="core")], IMPATIENT) as daemon:
+        daemon.wait_until_serving()
+        row = daemon.wait_for("state", "ready")
+        assert row.pid is not None
+        os.kill(row.pid, signal.SIGSTOP)
+        daemon.wait_for("state", "unresponsive")
+        daemon.wait_for_row("state", lambda row: row.restarts, "replaced")
+        assert daemon.stop() == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("vice", ["silent", "blocked"])
 def test_a_worker_that_stops_beating_is_shown_then_aborted_then_killed_and_replaced(home_dir: Path, vice: str) -> None:
     with DaemonUnderTest(home_dir, [tiny("state", vice, role="core", stop_s=0.5)], IMPATIENT) as daemon:

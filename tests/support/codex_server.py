@@ -337,6 +337,8 @@ def leave(_: Turn, code: str) -> None:
 
 def freeze(_: Turn, __: str) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
+    # Another thread may take the signal, and this one would go on for a moment.
+    threading.Event().wait()
 
 
 STEPS: dict[str, Callable[[Turn, str], None]] = {

@@ -104,7 +104,7 @@ def run(worker: TinyWorker, vice: str, argument: str) -> None:
         sys.exit(1)
     if vice == "extends":
         worker.say(Extend(float(argument), "migrating"))
-        time.sleep(float(argument) * 0.5)
+        time.sleep(min(float(argument) * 0.5, 1.5))
     if vice == "drains":
         # What SIGTERM means to a program that reads no control line in its main process.
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))

@@ -82,14 +82,13 @@ def _import(connection: Cursorlike, home: Home, log: Log, going_on: Callable[[],
     legacy = home.termal_db
 
     def take_over(connection: Cursorlike) -> None:
-        going_on()
         copied = import_legacy(connection, str(legacy))
         if copied.tables:
             log.info("coordination.imported", rows=copied.rows, tables=len(copied.tables))
 
     def still_working() -> bool:
-        fault("coordination.import_working")
         going_on()
+        fault("coordination.import_working")
         return False
 
     with _explained(home), attached(connection, legacy, LEGACY):
