@@ -186,6 +186,16 @@ def test_a_wrong_method_a_long_body_and_plain_text_carry_code_and_request_id(run
     serve(run_dir, scenario)
 
 
+@pytest.mark.case("H41")
+def test_mail_that_is_no_json_is_told_so_as_everywhere_else(run_dir: Path) -> None:
+    async def scenario(app: App) -> None:
+        reply = await app.post("/api/sessions/s/mailboxes/send", body=b"{")
+        assert (reply.status_code, reply.json["code"]) == (422, "unprocessable")
+        assert reply.json["requestId"] == reply.headers["x-request-id"]
+
+    serve(run_dir, scenario)
+
+
 @pytest.mark.case("H38")
 def test_a_write_of_another_type_is_refused(run_dir: Path) -> None:
     async def scenario(app: App) -> None:
