@@ -36,21 +36,29 @@ class Clients:
     """Each asks again as soon as it has its answer. Any refusal ends the measurement."""
 
     def __init__(self, url: str, count: int) -> None:
-        parts = urlsplit(url)
+        self._url = urlsplit(url)
+        self._count = count
         self._selector = selectors.DefaultSelector()
         self._sockets: list[socket.socket] = []
-        for number in range(count):
-            client = socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 80), timeout=30)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._sockets.append(client)
-            self._selector.register(client, selectors.EVENT_READ, number)
 
     def close(self) -> None:
         self._selector.close()
         for client in self._sockets:
             client.close()
 
+    def _connect(self) -> None:
+        """Anew for every run: a server closes what was silent while another one was measured."""
+        for client in self._sockets:
+            self._selector.unregister(client)
+            client.close()
+        address = (self._url.hostname or "127.0.0.1", self._url.port or 80)
+        self._sockets = [socket.create_connection(address, timeout=30) for _ in range(self._count)]
+        for number, client in enumerate(self._sockets):
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._selector.register(client, selectors.EVENT_READ, number)
+
     def run(self, following: Next, seconds: float) -> Run:
+        self._connect()
         began = [0.0] * len(self._sockets)
         times: list[float] = []
         start = time.perf_counter()
