@@ -161,7 +161,8 @@ def in_large_mailboxes() -> bool:
 
 def transcript() -> Iterator[bytes]:
     """An exported session of about a gigabyte, without its footer: it is stored, and then refused."""
-    yield b'{"format":"termal-session","version":1,"session":{"agent":"Demo","name":"big","workdir":"/"}}\n'
+    head = b'{"format":"termal-session","version":1,"session":{"name":"big","emoji":"DM",'
+    yield head + b'"agent":"Demo","workdir":"/tmp","model":"auto"}}\n'
     text = "words of a long answer " * 700
     for number in range(TRANSCRIPT_MB * 1_000_000 // len(text)):
         message = {"type": "text", "id": f"message-{number}", "timestamp": "now", "author": "assistant", "text": text}
