@@ -110,6 +110,8 @@ class Worker:
                 await self._service.close_all()
         except TimeoutError:
             self._log.warning("worker.cut_off")
+        except Exception as error:  # noqa: BLE001 - the border of the process: what could not be ended dies with it
+            self._log.error("worker.close_failed", error=repr(error))
         self.ended.set()
 
 

@@ -83,7 +83,7 @@ class JsonLines(asyncio.SubprocessProtocol):
         self._exited = asyncio.Event()
         self._reason = ""
         self._folder = "/"
-        self._paused = False
+        self._held_back = False
         self.ended = False
 
     @property
@@ -175,9 +175,10 @@ class JsonLines(asyncio.SubprocessProtocol):
 
     def hold_back(self, held: bool) -> None:
         """Stop reading its output (it will wait in its writes), or go on."""
-        self._paused = held
         pipe = cast("asyncio.ReadTransport | None", self._pipe(_STDOUT))
-        if pipe is not None and pipe.is_reading() is held:
+        # Remembered here: the pipes of older Pythons (3.11.2 is one) cannot say whether they are read.
+        if pipe is not None and held is not self._held_back:
+            self._held_back = held
             (pipe.pause_reading if held else pipe.resume_reading)()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
