@@ -16,8 +16,7 @@ from termal.procs.port import PortInUse, PortRefused, address_url, bind
 from termal.procs.tree import start_time, sweep
 from termal.tokens import make_owner_token
 from termal.wire.control import EXIT_HOME, EXIT_LOCKED, EXIT_PORT, EXIT_REFUSED, EXIT_USAGE
-
-DEFAULT_PORT = 8787
+from termal.wire.launch import DEFAULT_PORT
 
 
 class BootRefused(Exception):
@@ -53,9 +52,9 @@ class Ground(NamedTuple):
 def prepare_ground(arguments: Arguments, environ: Mapping[str, str]) -> Ground:
     """Everything up to the bound port. Raises `BootRefused` with nothing held."""
     home = _prepare_home(arguments.home)
-    started_s = start_time(os.getpid())
+    owner = Owner(os.getpid(), start_time(os.getpid()))
     try:
-        lock = DirectoryLock(home, Owner(os.getpid(), started_s))
+        lock = DirectoryLock(home, owner)
     except Locked as error:
         raise BootRefused(EXIT_LOCKED, str(error)) from error
     except OSError as error:

@@ -38,7 +38,7 @@ class Daemon:
     """All workers of one daemon. Raises OSError where not even its address can be written."""
 
     def __init__(self, ground: Ground, specs: list[Spec], limits: Limits, signals: Signals) -> None:
-        self._ground, self._limits, self._signals = ground, limits, signals
+        self._limits, self._signals = limits, signals
         self._setting, self._log = ground.setting, ground.log
         self._workers = {spec.name: Worker(spec, self._setting, limits, self._log) for spec in specs}
         self._roles = {spec.name: spec.role for spec in specs}

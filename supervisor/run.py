@@ -23,7 +23,6 @@ class Run:
         self.waits = waits
         self.ready_at: float | None = None
         self.extended_to = 0.0
-        self.aborted_at: float | None = None
         self.kill_at: float | None = None
         self.missed_start = False
         self.why = ""

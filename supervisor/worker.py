@@ -2,7 +2,7 @@
 
 import math
 import random
-from datetime import UTC, datetime
+import time
 
 from supervisor.health import judge_silence
 from supervisor.output import Output, one_line
@@ -11,6 +11,7 @@ from supervisor.run import Run, start_run
 from supervisor.setting import Setting
 from supervisor.spare import SETTLED_S, Spare
 from supervisor.tree import Limits, Spec
+from termal.clock import millisecond_text
 from termal.log import Log
 from termal.model.status import LastExit, Latency, ProcessReport, ProcessState
 from termal.procs.signals import ABORT, KILL, TERMINATE
@@ -304,4 +305,4 @@ def _let_go(run: Run, kind: StartKind, running: list[str], ready_by: float) -> N
 
 
 def now_rfc3339() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return millisecond_text(time.time_ns())

@@ -9,11 +9,12 @@ import os
 import sys
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from termal.clock import millisecond_text
 
 ROTATE_BYTES = 10 << 20
 KEEP = 3
@@ -68,7 +69,7 @@ class Log:
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
         line = _encode(
             {
-                "ts": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                "ts": millisecond_text(time.time_ns()),
                 "level": level,
                 "process": self._process,
                 "pid": os.getpid(),

@@ -12,6 +12,7 @@ from termal.bridge.replay import delay_ms, is_busy, may_repeat
 from termal.client.call import Answer, Call
 from termal.client.errors import Unreachable
 from termal.client.failure import ApiFailed, lost, refused
+from termal.client.packets import Json
 
 LIMIT_S = 30.0
 """For one request with everything, and for all attempts of a repeated one together."""
@@ -83,3 +84,9 @@ def unusable(call: Call[Any], unknown: Unknown) -> ToolFailed:
     """A successful answer that is not the answer to this request."""
     error = lost(call, Unreachable("", trouble="unusable", phase="reading body"), LIMIT_S)
     return ToolFailed(sentence(error, unknown))
+
+
+def record(value: Any) -> Json:
+    """``value``, which an answer's type says is an object."""
+    assert isinstance(value, dict)
+    return value

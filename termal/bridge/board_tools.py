@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from termal.bridge.arguments import Arguments, board_key, required, unsigned
-from termal.bridge.backend import Backend, unusable
+from termal.bridge.backend import Backend, record, unusable
 from termal.bridge.failures import BOARD_SET, ToolFailed
 from termal.client.call import Call, session_path
 from termal.client.mail_replies import BoardReceipt
@@ -27,11 +27,11 @@ async def list_keys(backend: Backend, arguments: Arguments) -> Json:
         snapshot_generation=_given(arguments, "snapshotGeneration"),
         known_generation=_given(arguments, "knownGeneration"),
     )
-    return _record(await backend.safely(call))
+    return record(await backend.safely(call))
 
 
 async def get(backend: Backend, arguments: Arguments) -> Json:
-    return _record(await backend.safely(board.key(backend.session_id, board_key(arguments))))
+    return record(await backend.safely(board.key(backend.session_id, board_key(arguments))))
 
 
 async def set_key(backend: Backend, arguments: Arguments) -> Json:
@@ -54,7 +54,7 @@ async def set_key(backend: Backend, arguments: Arguments) -> Json:
         reply=BoardReceipt,
         body=msgspec.json.encode(body),
     )
-    receipt = _record(await backend.safely(call, BOARD_SET))
+    receipt = record(await backend.safely(call, BOARD_SET))
     if not _answers(receipt, body, backend.session_id):
         raise unusable(call, BOARD_SET)
     return receipt
@@ -89,8 +89,3 @@ def same_json(first: Any, second: Any) -> bool:
 
 def _given(arguments: Arguments, field: str, *, most: int | None = None) -> int | None:
     return None if arguments.get(field) is None else unsigned(arguments, field, most=most)
-
-
-def _record(value: Any) -> Json:
-    assert isinstance(value, dict)
-    return value

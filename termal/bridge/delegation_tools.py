@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from termal.bridge.arguments import Arguments, one_of, optional, path_id, path_ids, required, unsigned
-from termal.bridge.backend import Backend, unusable
+from termal.bridge.backend import Backend, record, unusable
 from termal.bridge.failures import NOTHING, RESUME, SPAWN, SUBMIT, ToolFailed, Unknown, pretty, sentence
 from termal.bridge.slash import BadCommand, expand
 from termal.client.call import Call
 from termal.client.failure import ApiFailed
-from termal.client.packets import Json, result_of, spawn_error, spawned, status_of
+from termal.client.packets import Json, api_packet, result_of, spawn_error, spawned, status_of
 from termal.client.routes import delegations
 
 AGENTS = ("Codex", "Claude", "Cursor", "Gemini", "OpenCode", "Demo")
@@ -41,7 +41,7 @@ async def spawn(backend: Backend, arguments: Arguments) -> Json:
 
 
 async def list_all(backend: Backend, _arguments: Arguments) -> Json:
-    return _record(await backend.once(delegations.delegations(backend.session_id)))
+    return record(await backend.once(delegations.delegations(backend.session_id)))
 
 
 async def status(backend: Backend, arguments: Arguments) -> Json:
@@ -60,7 +60,7 @@ async def result(backend: Backend, arguments: Arguments) -> Json:
         offset_bytes=unsigned(arguments, "outputOffset", 0),
         limit_bytes=unsigned(arguments, "outputLimit", PAGE_BYTES),
     )
-    return _record(await backend.once(page))
+    return record(await backend.once(page))
 
 
 async def cancel(backend: Backend, arguments: Arguments) -> Json:
@@ -75,17 +75,17 @@ async def resume(backend: Backend, arguments: Arguments) -> Json:
         mode=one_of(arguments, "mode", WAIT_MODES),
         title=optional(arguments, "title"),
     )
-    return _record(await backend.once(call, RESUME))
+    return record(await backend.once(call, RESUME))
 
 
 async def follow_up(backend: Backend, arguments: Arguments) -> Json:
     delegation_id, message = path_id(arguments, "delegationId"), required(arguments, "message")
-    return _record(await backend.once(delegations.follow_up(backend.session_id, delegation_id, message)))
+    return record(await backend.once(delegations.follow_up(backend.session_id, delegation_id, message)))
 
 
 async def submit(backend: Backend, arguments: Arguments) -> Json:
     """The arguments are the payload, unchanged; where it goes is the daemon's to know."""
-    return _record(await backend.safely(delegations.submit_review(backend.session_id, arguments), SUBMIT))
+    return record(await backend.safely(delegations.submit_review(backend.session_id, arguments), SUBMIT))
 
 
 def packed(call: Call[Any], pack: Callable[[Any], Json], answer: Any, unknown: Unknown = NOTHING) -> Json:
@@ -116,25 +116,11 @@ def _policy(value: Any) -> Any:
     return {"kind": value.strip()} if isinstance(value, str) and value.strip() else value or None
 
 
-def _record(value: Any) -> Json:
-    assert isinstance(value, dict)
-    return value
-
-
 def _refused(message: str) -> ToolFailed:
     packet = spawn_error({"kind": "validation-failed", "name": "RangeError", "message": message})
     return ToolFailed(pretty(packet), packet=packet)
 
 
 def _spawn_failed(error: ApiFailed, unknown: Unknown) -> ToolFailed:
-    packet = spawn_error(
-        {
-            "kind": "spawn-failed",
-            "name": "ApiRequestError",
-            "message": sentence(error, unknown),
-            "apiErrorKind": error.kind,
-            "status": error.status,
-            "restartRequired": error.restart_required,
-        }
-    )
+    packet = spawn_error(api_packet("spawn-failed", error, sentence(error, unknown)))
     return ToolFailed(pretty(packet), packet=packet)

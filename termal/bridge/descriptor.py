@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from termal.wire.launch import MARK_VARIABLE
+from termal.wire.launch import MARK_VARIABLE, TOKEN_VARIABLE
 from termal.wire.turns import McpServer
 
 SERVER = "termal-delegation"
@@ -18,7 +18,6 @@ SERVER = "termal-delegation"
 COMMAND = "delegation-mcp"
 SESSION_OPTION = "--parent-session-id"
 ADDRESS_OPTION = "--base-url"
-TOKEN_VARIABLE = "TERMAL_TOKEN"  # noqa: S105 - the name of a variable
 SUBMIT_TOOL = "termal_submit_review_result"
 CLAUDE_TOOLS = f"mcp__{SERVER}__"
 CLAUDE_SUBMIT_TOOL = f"{CLAUDE_TOOLS}{SUBMIT_TOOL}"

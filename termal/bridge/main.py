@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from termal.bridge import lean
 from termal.bridge.arguments import path_problem
-from termal.bridge.descriptor import ADDRESS_OPTION, COMMAND, SESSION_OPTION, TOKEN_VARIABLE
+from termal.bridge.descriptor import ADDRESS_OPTION, COMMAND, SESSION_OPTION
 from termal.client.call import Answer, Call
+from termal.wire.launch import DEFAULT_PORT, TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from termal.client.async_http import AsyncHttp
 
 EXIT_OK, EXIT_FATAL, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
-DEFAULT_PORT = 8787
 CLIENT_NAME = "mcp-bridge"
 USAGE = f"usage: termal {COMMAND} {SESSION_OPTION} <session-id> [{ADDRESS_OPTION} <http-origin>]\n"
 

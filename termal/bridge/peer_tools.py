@@ -1,9 +1,7 @@
 """Tools of root sessions for talking to each other: send, discover, list, read, acknowledge."""
 
-from typing import Any
-
 from termal.bridge.arguments import Arguments, optional, path_id, path_problem, required, unsigned
-from termal.bridge.backend import Backend
+from termal.bridge.backend import Backend, record
 from termal.bridge.caller import roots, state_call
 from termal.bridge.failures import ACKNOWLEDGE, SEND, ToolFailed
 from termal.client.packets import Json
@@ -60,7 +58,7 @@ async def read_mailbox(backend: Backend, arguments: Arguments) -> Json:
 
 
 async def read_message(backend: Backend, arguments: Arguments) -> Json:
-    return _record(await backend.safely(mailboxes.message(backend.session_id, path_id(arguments, "messageId"))))
+    return record(await backend.safely(mailboxes.message(backend.session_id, path_id(arguments, "messageId"))))
 
 
 async def acknowledge(backend: Backend, arguments: Arguments) -> Json:
@@ -70,7 +68,7 @@ async def acknowledge(backend: Backend, arguments: Arguments) -> Json:
         expected_processed_through=unsigned(arguments, "expectedProcessedThrough"),
         processed_through=unsigned(arguments, "processedThrough"),
     )
-    return _record(await backend.safely(call, ACKNOWLEDGE))
+    return record(await backend.safely(call, ACKNOWLEDGE))
 
 
 async def _resolve(backend: Backend, reference: str) -> str:
@@ -90,8 +88,3 @@ async def _resolve(backend: Backend, reference: str) -> str:
     if target == backend.session_id:
         raise ToolFailed(f"{reference} is this session itself")
     return target
-
-
-def _record(value: Any) -> Json:
-    assert isinstance(value, dict)
-    return value

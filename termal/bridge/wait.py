@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from termal.bridge.arguments import Arguments, path_problem
 from termal.bridge.backend import Backend
@@ -11,6 +10,7 @@ from termal.client.failure import ApiFailed
 from termal.client.packets import (
     TERMINAL,
     Json,
+    api_packet,
     group,
     mismatched,
     mixed_instances,
@@ -104,7 +104,7 @@ class _Watch:
                 answer = await self._backend.ask(delegations.status(self._backend.session_id, number))
             except ApiFailed as error:
                 self._take(answers)
-                self.error = _fetch_failed(error)
+                self.error = api_packet("status-fetch-failed", error, sentence(error, NOTHING))
                 return False
             record = answer["delegation"]
             if record.get("id") != number or "status" not in record or "childSessionId" not in record:
@@ -153,14 +153,3 @@ class _Watch:
         # A record of what happened: the wait itself has ended as it should, whether or not it is kept.
         with contextlib.suppress(ApiFailed):
             await self._backend.ask(call)
-
-
-def _fetch_failed(error: ApiFailed) -> dict[str, Any]:
-    return {
-        "kind": "status-fetch-failed",
-        "name": "ApiRequestError",
-        "message": sentence(error, NOTHING),
-        "apiErrorKind": error.kind,
-        "status": error.status,
-        "restartRequired": error.restart_required,
-    }

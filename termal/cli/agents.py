@@ -7,8 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from rich.text import Text
 
-from termal.cli.console import Home, Json, command_app, printable, say_json, table_console
-from termal.cli.tables import plain_table
+from termal.cli.console import Home, Json, command_app, plain_table, printable, say_json, table_console
 from termal.config import Config, read_config
 from termal.home import find_home
 from termal.procs.agents import Readiness, agent_names, readiness, version

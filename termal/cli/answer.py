@@ -17,11 +17,9 @@ from termal.client.call import Call
 from termal.client.follow import WINDOW
 from termal.client.replies import Changed
 from termal.client.routes import sessions
-from termal.model.message import Approval, CodexAppRequest, ElicitationRequest, Question, UserInputRequest
+from termal.model.message import Approval, Asked, CodexAppRequest, ElicitationRequest, Question, UserInputRequest
 
 app = command_app()
-
-Asked = UserInputRequest | ElicitationRequest | CodexAppRequest
 
 
 @app.command()

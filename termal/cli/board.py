@@ -18,6 +18,7 @@ from termal.cli.console import (
     Session,
     command_app,
     fail,
+    plain_table,
     printable,
     say,
     say_json,
@@ -25,7 +26,6 @@ from termal.cli.console import (
     table_console,
 )
 from termal.cli.daemon import connect
-from termal.cli.tables import plain_table
 from termal.client.call import new_key
 from termal.client.http import Http
 from termal.client.mail_replies import BoardHead, BoardPage, BoardReceipt

@@ -22,8 +22,8 @@ from termal.procs.tree import find_marked
 from termal.procs.worktree import Shelf
 from termal.procs.worktree_list import worktrees
 from termal.store.connection import StoreError, StoreRefused, check_version, open_reader, sqlite_version
+from termal.wire.launch import DEFAULT_PORT
 
-DEFAULT_PORT = 8787
 _OTHERS = 0o077
 _NAMED = 5
 """Ids of rows in one finding; all of them are a command of their own."""

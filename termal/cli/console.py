@@ -2,10 +2,13 @@
 
 import re
 import sys
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import msgspec
 import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 EXIT_FAILED = 1
 """The daemon answered with an error, or a check failed."""
@@ -19,6 +22,9 @@ EXIT_UNAVAILABLE = 69
 """No daemon answers."""
 PIPE_COLUMNS = 160
 """Width of tables that go to no terminal: nobody there can widen a window."""
+
+LINE_CHARS = 60
+"""Of a text of any length that is shown in one line."""
 
 Home = Annotated[
     str | None,
@@ -49,6 +55,12 @@ def printable(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
+def one_line(text: str, limit: int = LINE_CHARS) -> str:
+    """``text`` for one cell or one line: printable, cut off after ``limit`` characters."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= limit else line[: limit - 1] + "\u2026"
+
+
 def say(text: str = "", *, end: str = "\n") -> None:
     """Print text from wherever, filtered, at once."""
     sys.stdout.write(printable(text) + end)
@@ -76,9 +88,19 @@ def fail(message: str, code: int = EXIT_FAILED) -> NoReturn:
     raise typer.Exit(code)
 
 
+def plain_table(*columns: str) -> "Table":
+    """``name>`` is a column of numbers."""
+    from rich.table import Table  # noqa: PLC0415 - rich costs start-up time that most commands do not need
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
+    return table
+
+
 def table_console() -> Any:
     """A rich console for stdout that reads no markup and cuts nothing off in a pipe."""
-    from rich.console import Console  # noqa: PLC0415 - rich costs start-up time that most commands do not need
+    from rich.console import Console  # noqa: PLC0415 - as above
 
     terminal = sys.stdout.isatty()
     return Console(width=None if terminal else PIPE_COLUMNS, markup=False, highlight=False, emoji=False)

@@ -9,12 +9,12 @@ import msgspec
 
 from termal.client.errors import Unreachable
 from termal.client.http import Http
-from termal.client.transport import TOKEN_VARIABLE
 from termal.home import Home, find_home
 from termal.model.message import Record
 from termal.model.status import DaemonReport
 from termal.procs.tree import identify, start_time
 from termal.tokens import read_owner_token
+from termal.wire.launch import TOKEN_VARIABLE
 
 START_TOLERANCE_S = 2.0
 """Two readings of one process's start differ by the rounding of ticks and of the boot time; a reused pid by more."""

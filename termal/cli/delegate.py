@@ -1,8 +1,7 @@
 """``termal delegate``: spawn, list, look at, read, cancel, continue and wait for delegated work."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -10,9 +9,6 @@ import typer
 
 from termal.cli.console import (
     EXIT_AGAIN,
-    EXIT_CONFLICT,
-    EXIT_FAILED,
-    EXIT_NOT_THERE,
     BaseUrl,
     Home,
     Json,
@@ -25,11 +21,12 @@ from termal.cli.console import (
 )
 from termal.cli.daemon import connect
 from termal.cli.delegate_show import WaitShow, list_table, result_lines, status_lines
-from termal.cli.delegate_wait import TERMINAL, Waited, wait_for
+from termal.cli.delegate_wait import Waited, wait_for
+from termal.cli.outcome import told
 from termal.client.call import new_key
 from termal.client.http import Http
+from termal.client.packets import TERMINAL
 from termal.client.routes import delegations
-from termal.wire.errors import Busy, Conflict, NotFound, OutcomeUnknown, TermalError
 
 PAGE_BYTES = 8192
 
@@ -81,7 +78,7 @@ def spawn(
     }
     used = key or new_key()
     call = delegations.create(session, wanted)
-    with _told(as_json, key=used), connect(home, base_url) as http:
+    with told(as_json, key=used), connect(home, base_url) as http:
         made = http.run(msgspec.structs.replace(call, key=used, repeatable=True))
     if as_json:
         say_json(made)
@@ -95,7 +92,7 @@ def spawn(
 @app.command("list")
 def list_delegations(session: Session, home: Home = None, base_url: BaseUrl = None, as_json: Json = False) -> None:
     """List what a session has delegated, the oldest first."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         found = http.run(delegations.delegations(session)).delegations
     if as_json:
         say_json(found)
@@ -110,7 +107,7 @@ def status(
     session: Session, delegation: Delegation, home: Home = None, base_url: BaseUrl = None, as_json: Json = False
 ) -> None:
     """Show one delegation: its child, its policy, how far it is."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         found = http.run(delegations.status(session, delegation)).delegation
     if as_json:
         say_json(found)
@@ -132,7 +129,7 @@ def result(
     as_json: Json = False,
 ) -> None:
     """Print the result of work that has ended. Exit 4 while it goes on."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         if output:
             _print_output(http, session, delegation, as_json)
             return
@@ -149,7 +146,7 @@ def cancel(
     session: Session, delegation: Delegation, home: Home = None, base_url: BaseUrl = None, as_json: Json = False
 ) -> None:
     """Stop the child and end the delegation. Once it has ended, this changes nothing; exit 1 if it had failed."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         found = http.run(delegations.cancel(session, delegation)).delegation
     _tell(found, as_json, f"{delegation} is {found['status']}")
     if found["status"] == "failed":
@@ -171,7 +168,7 @@ def followup(
     text = sys.stdin.read() if message == "-" else message
     used = key or new_key()
     call = delegations.follow_up(session, delegation, text)
-    with _told(as_json, key=used), connect(home, base_url) as http:
+    with told(as_json, key=used), connect(home, base_url) as http:
         found = http.run(msgspec.structs.replace(call, key=used, repeatable=True)).delegation
     _tell(found, as_json, f"{delegation} is {found['status']} again")
 
@@ -195,7 +192,7 @@ def wait(
 
     It only looks: the session is not resumed by this.
     """
-    with _told(as_json), connect(home, base_url) as http, WaitShow(quiet=as_json) as show:
+    with told(as_json), connect(home, base_url) as http, WaitShow(quiet=as_json) as show:
         wanted = list(dict.fromkeys(ids or _active(http, session)))
         waited = wait_for(http, session, wanted, any_of=any_of, timeout_s=timeout_s, seen=show.seen)
     if as_json:
@@ -238,24 +235,3 @@ def _tell(found: Mapping[str, Any], as_json: bool, text: str) -> None:
         say_json(found)
     else:
         say(text)
-
-
-@contextmanager
-def _told(as_json: bool, *, key: str | None = None) -> Iterator[None]:
-    """What a script branches on has exit codes of its own. ``key``: with what a request can be sent again."""
-    try:
-        yield
-    except TermalError as error:
-        again = key is not None and isinstance(error, Busy | OutcomeUnknown)
-        told = {"error": error.message, "code": error.code, "reason": error.reason}
-        if as_json:
-            say_json({**told, "idempotencyKey": key} if again else told)
-        fail(f"{error.message} (repeat it with --key {key})" if again else error.message, _code_of(error))
-
-
-def _code_of(error: TermalError) -> int:
-    if isinstance(error, NotFound):
-        return EXIT_NOT_THERE
-    if isinstance(error, Conflict):
-        return EXIT_CONFLICT
-    return EXIT_AGAIN if isinstance(error, Busy | OutcomeUnknown) else EXIT_FAILED

@@ -4,17 +4,17 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from termal.cli.console import printable, say
+from termal.cli.console import one_line, plain_table, printable, say, table_console
 from termal.cli.figures import as_count, as_duration
-from termal.cli.tables import plain_table
 from termal.client.delegation_replies import ResultReply
+from termal.model.delegation import ACTIVE
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Record = Mapping[str, Any]
-DETAIL_CHARS = 60
 _POLICIES = {"readOnly": "read-only", "isolatedWorktree": "isolation", "sharedWorktree": "shared worktree"}
 _NONE = "  none"
 
@@ -30,8 +30,6 @@ class WaitShow:
     def __enter__(self) -> "WaitShow":
         if not self._quiet and sys.stdout.isatty():
             from rich.live import Live  # noqa: PLC0415 - only a wait on a terminal draws
-
-            from termal.cli.console import table_console  # noqa: PLC0415
 
             self._live = Live(console=table_console(), auto_refresh=False)
             self._live.start()
@@ -51,10 +49,10 @@ class WaitShow:
     def _line(self, record: Record) -> None:
         if self._told.get(record["id"]) != record["status"]:
             self._told[record["id"]] = record["status"]
-            say(f"{record['id']} {record['status']}: {_one_line(_detail(record))}")
+            say(f"{record['id']} {record['status']}: {one_line(_detail(record))}")
 
 
-def list_table(records: Sequence[Record]) -> Table:
+def list_table(records: Sequence[Record]) -> "Table":
     table = plain_table("id", "title", "mode", "agent", "status", "time>", "findings>", "child", "result")
     for record in records:
         table.add_row(
@@ -66,13 +64,13 @@ def list_table(records: Sequence[Record]) -> Table:
             elapsed(record),
             _findings(record),
             record["childSessionId"],
-            printable(_one_line(record.get("result", {}).get("summary", ""))),
+            printable(one_line(record.get("result", {}).get("summary", ""))),
         )
     return table
 
 
-def wait_table(records: Sequence[Record]) -> Table:
-    running = sum(record["status"] in ("queued", "running") for record in records)
+def wait_table(records: Sequence[Record]) -> "Table":
+    running = sum(record["status"] in ACTIVE for record in records)
     table = plain_table(f"{as_count(running, 'delegation')} at work", "status", "time>", "findings>")
     for record in records:
         table.add_row(printable(record["title"]), record["status"], elapsed(record), _findings(record))
@@ -153,11 +151,6 @@ def _findings(record: Record) -> str:
 def _detail(record: Record) -> str:
     summary: str = record.get("result", {}).get("summary", "")
     return summary or record["title"]
-
-
-def _one_line(text: str) -> str:
-    line = " ".join(printable(text).split())
-    return line if len(line) <= DETAIL_CHARS else line[: DETAIL_CHARS - 1] + "\u2026"
 
 
 def _seconds(text: str | None) -> float | None:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from termal.client.http import Http
+from termal.client.packets import TERMINAL
 from termal.client.routes import delegations
 from termal.wire.errors import Busy, OutcomeUnknown, TermalError
 
-TERMINAL = ("completed", "failed", "canceled")
 LOOK_S = 1.0
 
 Record = Mapping[str, Any]

@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from termal.cli.checks import Finding, examine
-from termal.cli.console import EXIT_FAILED, Home, Json, command_app, fail, printable, say, say_json, table_console
+from termal.cli.console import (
+    EXIT_FAILED,
+    Home,
+    Json,
+    command_app,
+    fail,
+    plain_table,
+    printable,
+    say,
+    say_json,
+    table_console,
+)
 from termal.cli.figures import as_count, as_size
 from termal.cli.quarantine import InspectionFailed, export_row, rows_aside
 from termal.home import Home as Directory
@@ -67,8 +78,6 @@ def _list(home: Directory, as_json: bool) -> None:
     if not rows:
         say("no row is set aside")
         return
-    from termal.cli.tables import plain_table  # noqa: PLC0415 - rich costs start-up time that the checks do not need
-
     table = plain_table("table", "id", "size>", "messages>", "reason")
     for row in rows:
         table.add_row(row.table, printable(row.id), as_size(row.size_bytes), str(row.messages), printable(row.reason))

@@ -50,10 +50,12 @@ def _down(home: str | None, why: str) -> tuple[Health, str]:
 
 
 def explain(found: Health, url: str) -> str:
-    """Why the state is what it is: the workers that should be ready and are not, or that all are."""
+    """Why the state is what it is: the workers that should be ready and are not, else what the daemon says, else that
+    all are."""
     late = [f"{name} is {state}" for name, state in sorted(found.workers.items()) if state not in _WELL]
     ready = sum(state == "ready" for state in found.workers.values())
-    return ", ".join(late) or f"{as_count(ready, 'process', 'processes')} ready at {url}, version {found.version}"
+    well = f"{as_count(ready, 'process', 'processes')} ready at {url}, version {found.version}"
+    return ", ".join(late) or found.reason or well
 
 
 def _fields(found: Health) -> dict[str, object]:

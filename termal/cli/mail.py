@@ -3,22 +3,17 @@
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from termal.cli.console import (
-    EXIT_AGAIN,
-    EXIT_CONFLICT,
-    EXIT_FAILED,
-    EXIT_NOT_THERE,
     BaseUrl,
     Home,
     Json,
     Session,
     command_app,
-    fail,
+    plain_table,
     printable,
     say,
     say_json,
@@ -26,12 +21,12 @@ from termal.cli.console import (
     table_console,
 )
 from termal.cli.daemon import connect
-from termal.cli.tables import plain_table
+from termal.cli.outcome import told
 from termal.client.call import new_key
 from termal.client.http import Http
 from termal.client.mail_replies import MailboxSummary, MailMessage
 from termal.client.routes import mailboxes
-from termal.wire.errors import Busy, Conflict, NotFound, OutcomeUnknown, TermalError
+from termal.wire.errors import NotFound
 
 LOOK_S = 1.0
 PAGE_ROWS = 200
@@ -49,7 +44,7 @@ def _mail() -> None:
 @app.command("list")
 def list_mailboxes(session: Session, home: Home = None, base_url: BaseUrl = None, as_json: Json = False) -> None:
     """List the mailboxes of a session, the newest mail first."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         found = http.run(mailboxes.mailboxes(session))
     if as_json:
         say_json(found)
@@ -82,7 +77,7 @@ def read(
     as_json: Json = False,
 ) -> None:
     """Print the messages of a mailbox that the session has not acknowledged. Reading acknowledges nothing."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         found = find(http, session, mailbox)
         start = _cursor(found, session) if after is None else after
         messages = http.run(mailboxes.messages(session, found.id, after_sequence=start, limit=limit))
@@ -113,13 +108,13 @@ def send(
     body = sys.stdin.read() if text == "-" else text
     used = key or new_key()
     call = mailboxes.send(session, target, body, idempotency_key=used, topic=topic, state_stamp=stamp)
-    with _told(as_json, key=used), connect(home, base_url) as http:
+    with told(as_json, key=used), connect(home, base_url) as http:
         receipt = http.run(call)
     if as_json:
         say_json(receipt)
         return
-    told = receipt.notification_disposition + (", as before" if receipt.duplicate else "")
-    say(f"{receipt.message_id} is #{receipt.sequence} of {receipt.mailbox_id}: {told}")
+    outcome = receipt.notification_disposition + (", as before" if receipt.duplicate else "")
+    say(f"{receipt.message_id} is #{receipt.sequence} of {receipt.mailbox_id}: {outcome}")
 
 
 @app.command()
@@ -138,7 +133,7 @@ def ack(
     as_json: Json = False,
 ) -> None:
     """Acknowledge everything up to a message, without THROUGH up to the latest: the session is done with it."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         found = find(http, session, mailbox)
         call = mailboxes.acknowledge(
             session,
@@ -166,7 +161,7 @@ def sent(
     as_json: Json = False,
 ) -> None:
     """Show what became of the messages that the session sent, the newest first."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         page = http.run(mailboxes.sent(session, state=state, limit=limit))
     if as_json:
         say_json(page)
@@ -192,7 +187,7 @@ def sent(
 @app.command()
 def watch(session: Session, *, home: Home = None, base_url: BaseUrl = None, as_json: Json = False) -> None:
     """Print unread mail, then what comes and goes, until Ctrl-C. It acknowledges nothing."""
-    with _told(as_json), connect(home, base_url) as http:
+    with told(as_json), connect(home, base_url) as http:
         for message in follow(http, session):
             if as_json:
                 say_json_line(message)
@@ -244,24 +239,3 @@ def _show(message: MailMessage) -> None:
     say(f"#{message.sequence} {message.sender_name} -> {message.target_name}, {message.created_at}{topic}")
     for line in message.body.splitlines():
         say(f"  {line}")
-
-
-@contextmanager
-def _told(as_json: bool, *, key: str | None = None) -> Iterator[None]:
-    """What a script branches on has exit codes of its own. ``key``: with what a message can be sent again."""
-    try:
-        yield
-    except TermalError as error:
-        told = {"error": error.message, "code": error.code, "reason": error.reason}
-        again = isinstance(error, Busy | OutcomeUnknown)
-        if as_json:
-            say_json({**told, "idempotencyKey": key} if key and again else told)
-        fail(f"{error.message} (repeat it with --key {key})" if key and again else error.message, _code_of(error))
-
-
-def _code_of(error: TermalError) -> int:
-    if isinstance(error, NotFound):
-        return EXIT_NOT_THERE
-    if isinstance(error, Conflict):
-        return EXIT_CONFLICT
-    return EXIT_AGAIN if isinstance(error, Busy | OutcomeUnknown) else EXIT_FAILED

@@ -1,10 +1,8 @@
 """What a start would make of ``coordination.sqlite``: asked of the code that decides it, in a process of its own."""
 
-import subprocess
-import sys
-
 import msgspec
 
+from termal.cli.inspection import inspect
 from termal.home import Home
 
 _MODULE = "workers.coordination.inspection"
@@ -24,14 +22,7 @@ class MailFile(msgspec.Struct, frozen=True, rename="camel"):
 
 def inspect_mail_file(home: Home) -> MailFile:
     """Raises `FileRefused`."""
-    # -P: a folder named `workers` where the user happens to be must not be taken for ours.
-    ended = subprocess.run(
-        [sys.executable, "-P", "-m", _MODULE, str(home.root)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    if ended.returncode:
-        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise FileRefused(lines[-1] if lines else f"the inspection ended with code {ended.returncode}")
-    return msgspec.json.decode(ended.stdout, type=MailFile)
+    found = inspect(_MODULE, str(home.root))
+    if found.code:
+        raise FileRefused(found.words)
+    return msgspec.json.decode(found.output, type=MailFile)

@@ -5,6 +5,7 @@ from termal.cli.console import say
 from termal.client.transcript import Said, Shown, StatusIs, Update
 from termal.model.message import (
     Approval,
+    Asked,
     CodexAppRequest,
     Command,
     Diff,
@@ -12,6 +13,7 @@ from termal.model.message import (
     FileChanges,
     Markdown,
     Message,
+    Request,
     SubagentResult,
     Text,
     Thinking,
@@ -59,7 +61,7 @@ class Printer:
         if isinstance(message, Command):
             self._command(message)
             return
-        if isinstance(message, Approval | UserInputRequest | ElicitationRequest | CodexAppRequest):
+        if isinstance(message, Request):
             self._answered_by = "approve" if isinstance(message, Approval) else "answer"
         for line in lines_of(message):
             say(line)
@@ -108,7 +110,7 @@ def lines_of(message: Message) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-def _asked_lines(message: UserInputRequest | ElicitationRequest | CodexAppRequest) -> list[str]:
+def _asked_lines(message: Asked) -> list[str]:
     if isinstance(message, UserInputRequest):
         return [f"  {line}" for one in message.questions for line in question_lines(message.questions, one)]
     return [message.detail]

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from termal.cli.console import BaseUrl, Home, Json, command_app, printable, say, say_json, table_console
+from termal.cli.console import BaseUrl, Home, Json, command_app, plain_table, printable, say, say_json, table_console
 from termal.cli.daemon import connect
-from termal.cli.tables import plain_table
 
 app = command_app()
 

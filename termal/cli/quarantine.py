@@ -3,11 +3,11 @@
 import contextlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 
+from termal.cli.inspection import inspect
 from termal.home import Home
 
 _MODULE = "workers.state.inspection"
@@ -40,7 +40,7 @@ def rows_aside(home: Home) -> list[Aside]:
     """What a start on this directory sets aside; empty without a database. Raises `InspectionFailed`."""
     if not home.termal_db.exists():
         return []
-    return [_decode(line) for line in _inspect([str(home.termal_db)], subprocess.PIPE).splitlines()]
+    return [_decode(line) for line in _ask(str(home.termal_db)).splitlines()]
 
 
 def export_row(home: Home, row_id: str, target: Path) -> int:
@@ -55,7 +55,7 @@ def export_row(home: Home, row_id: str, target: Path) -> int:
     except OSError as error:
         raise InspectionFailed(f"{target} cannot be made ({error.strerror})") from error
     try:
-        _inspect([str(home.termal_db), row_id], file)
+        _ask(str(home.termal_db), row_id, output=file)
         return os.fstat(file).st_size
     except BaseException:
         with contextlib.suppress(OSError):
@@ -65,17 +65,9 @@ def export_row(home: Home, row_id: str, target: Path) -> int:
         os.close(file)
 
 
-def _inspect(arguments: list[str], output: int) -> bytes:
-    # -P: a folder named `workers` where the user happens to be must not be taken for ours.
-    ended = subprocess.run(
-        [sys.executable, "-P", "-m", _MODULE, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    if ended.returncode:
-        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        kind = NotUpgraded if ended.returncode == _EXIT_OLDER else InspectionFailed
-        raise kind(lines[-1] if lines else f"the inspection ended with code {ended.returncode}")
-    return ended.stdout or b""
+def _ask(*arguments: str, output: int = subprocess.PIPE) -> bytes:
+    found = inspect(_MODULE, *arguments, output=output)
+    if found.code:
+        kind = NotUpgraded if found.code == _EXIT_OLDER else InspectionFailed
+        raise kind(found.words)
+    return found.output

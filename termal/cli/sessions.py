@@ -6,11 +6,23 @@ from typing import Annotated
 
 import typer
 
-from termal.cli.console import BaseUrl, Home, Json, Session, command_app, fail, printable, say, say_json, table_console
+from termal.cli.console import (
+    BaseUrl,
+    Home,
+    Json,
+    Session,
+    command_app,
+    fail,
+    one_line,
+    plain_table,
+    printable,
+    say,
+    say_json,
+    table_console,
+)
 from termal.cli.daemon import connect
 from termal.cli.figures import as_count
 from termal.cli.ndjson import copy_lines, pieces_of, save_lines
-from termal.cli.tables import plain_table
 from termal.model import session as model
 
 app = command_app()
@@ -91,7 +103,7 @@ def show(session: Session, home: Home = None, base_url: BaseUrl = None, as_json:
         if value:
             say(f"{key:<15} {value}")
     for prompt in found.pending_prompts or []:
-        say(f"{'queued':<15} {prompt.id}  {_one_line(prompt.text)}")
+        say(f"{'queued':<15} {prompt.id}  {one_line(prompt.text)}")
 
 
 @app.command("set")
@@ -183,15 +195,10 @@ def _print_table(sessions: list[model.Session]) -> None:
             one.status,
             str(one.message_count),
             printable(one.workdir),
-            _one_line(one.preview),
+            one_line(one.preview),
         )
     console = table_console()
     console.print(table)
     waiting = [one.id for one in sessions if one.status == "approval"]
     if waiting:
         say(f"{as_count(len(waiting), 'session waits', 'sessions wait')} for an answer: termal approve {waiting[0]}")
-
-
-def _one_line(text: str, limit: int = 60) -> str:
-    line = " ".join(printable(text).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,10 +1,10 @@
-"""Tables for the terminal, above all ``termal status``. Gets records and shows them; asks nobody."""
+"""The tables of ``termal status``. Gets records and shows them; asks nobody."""
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from termal.cli.console import printable
+from termal.cli.console import plain_table, printable
 from termal.cli.figures import as_count, as_duration, as_size
 from termal.model.status import DaemonStatus, LastExit, ProcessStatus
 
@@ -19,14 +19,6 @@ _COLOURS = {
     "down": "red",
     "stopped": "dim",
 }
-
-
-def plain_table(*columns: str) -> Table:
-    """``name>`` is a column of numbers."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.removesuffix(">"), justify="right" if column.endswith(">") else "left", overflow="fold")
-    return table
 
 
 def show_status(status: DaemonStatus) -> RenderableType:

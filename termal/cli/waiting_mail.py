@@ -5,13 +5,14 @@ from typing import Any
 import msgspec
 
 from termal.home import Home
+from termal.model.mail import CONTROL_TOPIC, UNWOKEN
 from termal.store.connection import StoreError, StoreRefused, open_reader
 
 _UNREAD = """
-SELECT p.session_id, p.mailbox_id, COUNT(*), MIN(m.created_at), SUM(m.notification_disposition = 'durableButNotWoken')
+SELECT p.session_id, p.mailbox_id, COUNT(*), MIN(m.created_at), SUM(m.notification_disposition = ?)
 FROM mailbox_participants AS p CROSS JOIN mailbox_messages AS m
   ON m.target_session_id = p.session_id AND m.mailbox_id = p.mailbox_id AND m.sequence > p.processed_through
-WHERE p.left_at IS NULL AND m.topic IS NOT 'delegation-review-result/v1'
+WHERE p.left_at IS NULL AND m.topic IS NOT ?
 GROUP BY p.session_id, p.mailbox_id
 """
 _SESSION = "SELECT value_json FROM sessions WHERE id = ?"
@@ -49,7 +50,8 @@ def waiting_mail(home: Home) -> list[Waiting]:
     try:
         mail = open_reader(home.coordination_db)
         try:
-            unread = list(mail.execute(_UNREAD)) if mail.table_exists("main", "mailbox_messages") else []
+            there = mail.table_exists("main", "mailbox_messages")
+            unread = list(mail.execute(_UNREAD, (UNWOKEN, CONTROL_TOPIC))) if there else []
         finally:
             mail.close()
         sessions = open_reader(home.termal_db)

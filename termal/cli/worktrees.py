@@ -11,6 +11,7 @@ from termal.cli.console import (
     Json,
     command_app,
     fail,
+    plain_table,
     printable,
     say,
     say_json,
@@ -18,14 +19,12 @@ from termal.cli.console import (
 )
 from termal.cli.daemon import NotRunning, connect
 from termal.cli.figures import as_size
-from termal.cli.tables import plain_table
 from termal.home import find_home
+from termal.model.delegation import ACTIVE
 from termal.procs.worktree import Shelf
 from termal.procs.worktree_list import remove as remove_one
 from termal.procs.worktree_list import worktrees
 from termal.rules.verdicts import Missing, Stale
-
-_ACTIVE = ("queued", "running")
 
 app = command_app()
 
@@ -89,7 +88,7 @@ def _in_use(home: str | None) -> set[str]:
             delegations = http.state().delegations
     except NotRunning:
         return set()
-    active = [record for record in delegations if record["status"] in _ACTIVE]
+    active = [record for record in delegations if record["status"] in ACTIVE]
     return {record["id"] for record in active} | {
         path for record in active if (path := record["writePolicy"].get("worktreePath"))
     }

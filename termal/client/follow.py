@@ -14,8 +14,10 @@ from termal.wire.errors import Busy, NotFound, OutcomeUnknown
 WINDOW = 64
 """Most messages that the daemon answers at once."""
 LOST_S = 10.0
-"""Without any connection for this long the daemon is taken for gone."""
-_RECONNECT_S = 0.1
+"""Without any connection, or with none that brings news, for this long the daemon is taken for gone."""
+RECONNECT_S = 0.1
+AWAY = (Unreachable, Busy, OutcomeUnknown)
+"""A killed worker is back in a moment; what was missed meanwhile is read again."""
 
 
 def follow(
@@ -32,18 +34,24 @@ def follow(
         try:
             with http.events() as events:
                 for event in events:
+                    updates = _updates(http, transcript, event, tail)
                     lost_at = 0.0
-                    yield from _updates(http, transcript, event, tail)
-        except (Unreachable, Busy, OutcomeUnknown):
-            # A killed worker is back in a moment; what was missed meanwhile is read again.
-            lost_at = lost_at or time.monotonic()
-            if time.monotonic() - lost_at >= lost_s:
-                raise
+                    yield from updates
+        except AWAY:
+            lost_at = still_away(lost_at, lost_s)
         except NotFound:
             if transcript.status is None:
                 raise
             return
-        stop.wait(_RECONNECT_S)
+        stop.wait(RECONNECT_S)
+
+
+def still_away(lost_at: float, lost_s: float) -> float:
+    """When the connection was lost. To be called while an error is handled, which is raised again when it is over."""
+    lost_at = lost_at or time.monotonic()
+    if time.monotonic() - lost_at >= lost_s:
+        raise  # noqa: PLE0704 - the error that the caller is handling
+    return lost_at
 
 
 def _updates(http: Http, transcript: Transcript, event: Event, tail: int) -> list[Update]:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from termal.client.call import Answer, Call, new_key, session_path
 from termal.client.errors import Unreachable, error_of
@@ -74,45 +74,44 @@ class Http:
 
     def exchange(self, call: Call[T]) -> Answer:
         """Send it once, whatever the answer says. Raises `Unreachable`."""
-        try:
-            answer = self._http.request(call.method, call.path, **request_of(call))
-        except httpx.TransportError as error:
-            raise unreachable(error, self.base_url) from error
-        return Answer(answer.status_code, answer.reason_phrase, answer.content)
+        return self._send(call.method, call.path, **request_of(call))
 
     @contextmanager
     def events(self) -> Iterator[Iterator[Event]]:
         """A stream of events, a ``state`` first; it ends when the daemon stops. Raises `Unreachable` when it breaks."""
-        try:
-            with self._http.stream("GET", "/api/events", timeout=STREAM_TIMEOUT) as reply:
-                if reply.status_code != 200:
-                    reply.read()
-                    raise error_of(reply.status_code, reply.content)
-                yield parse_events(reply.iter_raw())
-        except httpx.TransportError as error:
-            raise unreachable(error, self.base_url, "reading body") from error
+        with self._stream("/api/events", timeout=STREAM_TIMEOUT) as reply:
+            yield parse_events(reply.iter_raw())
 
     @contextmanager
     def export_session(self, session_id: str) -> Iterator[Iterator[bytes]]:
         """The bytes of an export as they come; whoever takes them checks that its last line is there."""
-        try:
-            with self._http.stream("GET", session_path(session_id, "export")) as reply:
-                if reply.status_code != 200:
-                    reply.read()
-                    raise error_of(reply.status_code, reply.content)
-                yield reply.iter_bytes()
-        except httpx.TransportError as error:
-            raise unreachable(error, self.base_url, "reading body") from error
+        with self._stream(session_path(session_id, "export")) as reply:
+            yield reply.iter_bytes()
 
     def import_session(self, chunks: Iterable[bytes], *, key: str | None = None) -> CreateSessionResponse:
         """A new session of the bytes of an export. They can be given once, so nothing is repeated here."""
         headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": key or new_key()}
         call = Call(method="POST", path="/api/sessions/import", reply=CreateSessionResponse)
+        return read_answer(call, self._send(call.method, call.path, content=chunks, headers=headers), self.base_url)
+
+    def _send(self, method: str, path: str, **request: Any) -> Answer:
         try:
-            answer = self._http.request("POST", call.path, content=chunks, headers=headers)
+            answer = self._http.request(method, path, **request)
         except httpx.TransportError as error:
             raise unreachable(error, self.base_url) from error
-        return read_answer(call, Answer(answer.status_code, answer.reason_phrase, answer.content), self.base_url)
+        return Answer(answer.status_code, answer.reason_phrase, answer.content)
+
+    @contextmanager
+    def _stream(self, path: str, **options: Any) -> Iterator[httpx.Response]:
+        """An answer of success whose body is still to come. Raises also what breaks while it is read."""
+        try:
+            with self._http.stream("GET", path, **options) as reply:
+                if reply.status_code != 200:
+                    reply.read()
+                    raise error_of(reply.status_code, reply.content)
+                yield reply
+        except httpx.TransportError as error:
+            raise unreachable(error, self.base_url, "reading body") from error
 
     # ----------------------------------------------------- what commands need most
 

@@ -5,17 +5,6 @@ from typing import Any
 from termal.model.message import Record
 
 
-class MailReceipt(Record, frozen=True):
-    """``notification_disposition`` is what became of the first attempt and never changes."""
-
-    mailbox_id: str
-    message_id: str
-    sequence: int
-    unread_depth: int
-    notification_disposition: str
-    duplicate: bool
-
-
 class Participant(Record, frozen=True):
     session_id: str
     display_name: str

@@ -131,10 +131,15 @@ def failed_packet(kind: str, error: BaseException) -> Json:
     """A failure on the way to the daemon or in it. Its words pass only where they are known to hold no path and no
     secret; status and kind always do."""
     failure = error if isinstance(error, ApiFailed) else None
+    return api_packet(kind, failure, safe_message(kind, failure))
+
+
+def api_packet(kind: str, failure: ApiFailed | None, message: str) -> Json:
+    """What became of a request; ``failure`` None: it failed before it was one."""
     return {
         "kind": kind,
         "name": "ApiRequestError" if failure is not None else "Error",
-        "message": safe_message(kind, failure),
+        "message": message,
         "apiErrorKind": None if failure is None else failure.kind,
         "status": None if failure is None else failure.status,
         "restartRequired": None if failure is None else failure.restart_required,

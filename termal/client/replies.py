@@ -19,13 +19,15 @@ def _session_status(word: str) -> SessionStatus:
 
 
 class Health(Record, frozen=True):
-    """``GET /api/health``. ``ok`` is false while sessions or mail cannot be served at all."""
+    """``GET /api/health``. ``ok`` is false while sessions or mail cannot be served at all. ``reason``: a sentence, for
+    every state but ``ok``."""
 
     ok: bool
     state: DaemonState
     version: str
     server_instance_id: str = ""
     workers: dict[str, ProcessState] = {}
+    reason: str | None = None
 
 
 class State(Record, frozen=True):

@@ -12,6 +12,7 @@ import msgspec  # noqa: E402
 
 from termal.client.call import Answer, Call  # noqa: E402
 from termal.client.errors import Phase, Unreachable, error_of  # noqa: E402
+from termal.wire.launch import TOKEN_VARIABLE  # noqa: E402
 
 T = TypeVar("T")
 
@@ -22,7 +23,6 @@ SILENCE_S = 40.0
 REPEAT_S = 5.0
 """A request that is safe to repeat is sent again for this long after its connection was refused or dropped."""
 REPEAT_STEP_S = 0.1
-TOKEN_VARIABLE = "TERMAL_TOKEN"  # noqa: S105 - the name of a variable
 
 STREAM_TIMEOUT = httpx.Timeout(REPLY_S, read=SILENCE_S)
 

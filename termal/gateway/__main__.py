@@ -1,19 +1,16 @@
 """``python -m termal.gateway``: started by the supervisor with its launch, a control socket and a listening socket."""
 
-import faulthandler
 import os
 import sys
 from pathlib import Path
 
-import msgspec
-
 from termal.config import ConfigRefused, read_config
 from termal.home import Home
 from termal.log import Log
-from termal.procs.death import tie_to_parent
 from termal.tokens import read_owner_token
 from termal.wire.control import EXIT_OK, EXIT_USAGE, Go, Refused, Stop, decode_to_worker, encode_line
 from termal.wire.launch import Launch
+from termal.worker.launched import launched
 
 _MEANT_FOR_OTHERS = (
     "GUNICORN_CMD_ARGS",
@@ -29,13 +26,9 @@ _MEANT_FOR_OTHERS = (
 
 def main() -> int:
     """The exit code: 0 after a stop, 64 for a configuration that cannot be used, else what ended the arbiter."""
-    try:
-        launch = Launch.from_environment(os.environ)
-    except (KeyError, msgspec.MsgspecError):
-        sys.stderr.write("this program is a part of TermAl and is started by it: run `termal serve`\n")
+    launch = launched(os.environ)
+    if launch is None:
         return EXIT_USAGE
-    faulthandler.enable()
-    tie_to_parent(launch.control_fd, launch.portable)
     home = Home(Path(launch.home))
     log = Log("gateway-arbiter", home.log("gateway-arbiter"))
     if launch.listen_fd is None:

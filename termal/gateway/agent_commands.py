@@ -5,9 +5,7 @@ from typing import Literal
 from falcon.asgi import Request, Response
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.resource import Resource
 from termal.wire.session_operations import OneSession
 from termal.wire.settings_operations import COMMAND_RESOLVE, COMMANDS_LIST, ResolveCommand
 
@@ -19,19 +17,12 @@ class ResolveBody(Body, frozen=True):
     intent: Literal["send", "delegate"] | None = None
 
 
-class AgentCommands:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class AgentCommands(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
-        reply = await self._gateway.ask("state", COMMANDS_LIST, OneSession(session_id), trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, COMMANDS_LIST, OneSession(session_id))
 
 
-class AgentCommand:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class AgentCommand(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, name: str) -> None:
         body = await read_body(req, ResolveBody)
         request = ResolveCommand(
@@ -42,5 +33,4 @@ class AgentCommand:
             cwd=body.cwd,
             intent=body.intent or "send",
         )
-        reply = await self._gateway.ask("state", COMMAND_RESOLVE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, COMMAND_RESOLVE, request)

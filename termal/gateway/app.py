@@ -28,6 +28,7 @@ from termal.gateway.export import Export
 from termal.gateway.guards import Guards
 from termal.gateway.health import Health
 from termal.gateway.import_session import Import
+from termal.gateway.imports import import_routes
 from termal.gateway.interactions import AppRequest, Elicitation, UserInput
 from termal.gateway.mailboxes import (
     AcknowledgeMailbox,
@@ -119,6 +120,7 @@ def _routes(gateway: Gateway, census: Census) -> dict[str, Any]:
         f"{_DELEGATION}/result/output": DelegationOutput(gateway),
         f"{_DELEGATION}/cancel": CancelDelegation(gateway),
         f"{_DELEGATION}/followup": FollowUpDelegation(gateway),
+        **import_routes(_DELEGATION),
         f"{_SESSION}/delegation-waits": DelegationWaits(gateway),
         f"{_SESSION}/delegation-review-result": DelegationReview(gateway),
         f"{_SESSION}/delegation-audit-events": DelegationAudit(gateway),

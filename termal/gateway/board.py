@@ -7,9 +7,9 @@ from falcon.asgi import Request, Response
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
 from termal.gateway.query import Query
 from termal.gateway.reply import send_json
+from termal.gateway.resource import Resource
 from termal.gateway.route import trace_of
 from termal.rules.board_field import PAGE_ENTRIES
 from termal.rules.board_value import compact
@@ -33,41 +33,34 @@ class BoardSetBody(Body, frozen=True, forbid_unknown_fields=True):
     state_stamp: str | None = None
 
 
-class Board:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+class _BoardRoute(Resource):
+    worker = "coordination"
 
+
+class Board(_BoardRoute):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         query = Query(req, "board")
         unknown = sorted(set(req.params) - set(_PARAMETERS))
         if unknown:
             raise query.refusal(f"{unknown[0]!r} is none of {', '.join(_PARAMETERS)}")
-        limit = query.number("limit", 0)
+        limit = query.count("limit", 0, default=PAGE_ENTRIES)
         asked = ReadBoard(
             session_id,
             query.one("afterKey"),
-            PAGE_ENTRIES if limit is None else limit,
+            limit,
             query.number("snapshotGeneration", 0),
             query.number("knownGeneration", 0),
         )
-        reply = await self._gateway.ask("coordination", BOARD_LIST, asked, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, BOARD_LIST, asked)
 
 
-class BoardKey:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class BoardKey(_BoardRoute):
     async def on_get(self, req: Request, resp: Response, session_id: str, key: str) -> None:
         asked = ReadBoardKey(session_id, key)
-        reply = await self._gateway.ask("coordination", BOARD_GET, asked, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, BOARD_GET, asked)
 
 
-class BoardSet:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class BoardSet(_BoardRoute):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
         body = await read_body(req, BoardSetBody)
         write = SetBoardKey(
@@ -79,7 +72,7 @@ class BoardSet:
             delete=body.delete,
             state_stamp=body.state_stamp,
         )
-        written = await self._gateway.ask("coordination", BOARD_SET, write, trace=trace_of(req))
+        written = await self._gateway.ask(self.worker, BOARD_SET, write, trace=trace_of(req))
         await send_json(req, resp, written.json, 201 if written.created else 200)
 
 

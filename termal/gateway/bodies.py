@@ -2,7 +2,7 @@
 
 import asyncio
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from falcon.asgi import Request
@@ -25,19 +25,17 @@ THREAD_BYTES = 256 << 10
 """Above it parsing would hold up the event loop for more than half a millisecond."""
 
 T = TypeVar("T")
-SettingName = Literal[
-    "approvalPolicy",
-    "reasoningEffort",
-    "sandboxMode",
-    "cursorMode",
-    "claudeApprovalMode",
-    "claudeEffort",
-    "geminiApprovalMode",
-]
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Base of the bodies. An optional key may also be null."""
+
+
+def given(body: Body, *others: str) -> dict[str, Any]:
+    """What ``body`` has a value for, under the wire names, without its fields ``others``."""
+    fields = zip(body.__struct_fields__, body.__struct_encode_fields__, strict=True)
+    values = {name: getattr(body, field) for field, name in fields if field not in others}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class SessionBody(Body, frozen=True):
@@ -56,16 +54,7 @@ class SessionBody(Body, frozen=True):
 
     def settings(self) -> dict[str, str]:
         """The settings that were given, under their wire names."""
-        given: dict[SettingName, str | None] = {
-            "approvalPolicy": self.approval_policy,
-            "reasoningEffort": self.reasoning_effort,
-            "sandboxMode": self.sandbox_mode,
-            "cursorMode": self.cursor_mode,
-            "claudeApprovalMode": self.claude_approval_mode,
-            "claudeEffort": self.claude_effort,
-            "geminiApprovalMode": self.gemini_approval_mode,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return given(self, "agent", "name", "workdir", "project_id", "model")
 
 
 class ImageBody(Body, frozen=True):
@@ -87,13 +76,16 @@ class DecisionBody(Body, frozen=True):
     decision: Decision
 
 
-async def read_body(req: Request, kind: type[T]) -> T:
-    """The body as ``kind``. Raises `Unprocessable` when it is no JSON or has another shape."""
+async def read_body(req: Request, kind: type[T], *, empty: T | None = None) -> T:
+    """The body as ``kind``; ``empty``, if given, for one without a byte. Raises `Unprocessable` when it is no JSON or
+    has another shape."""
     try:
         async with asyncio.timeout(BODY_S):
             raw = await req.stream.read()
     except TimeoutError as error:
         raise InvalidRequest("the body did not come to its end in time", reason="incompleteBody") from error
+    if empty is not None and not raw:
+        return empty
     try:
         if len(raw) > THREAD_BYTES:
             return await asyncio.to_thread(_parse, raw, kind)

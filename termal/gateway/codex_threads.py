@@ -4,8 +4,8 @@ from falcon.asgi import Request, Response
 
 from termal.gateway.bodies import Body, read_body
 from termal.gateway.context import Gateway
+from termal.gateway.resource import Resource
 from termal.gateway.route import key_of
-from termal.gateway.sessions import _Resource
 from termal.model.message import Record
 from termal.wire.operation import Operation
 from termal.wire.session_operations import OneSession
@@ -42,12 +42,12 @@ class ToolServersResponse(Record, frozen=True):
     servers: list[ToolServer]
 
 
-class ThreadFork(_Resource):
+class ThreadFork(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
-        await self._forward(req, resp, THREAD_FORK, ForkThread(key_of(req), session_id), 201)
+        await self.forward(req, resp, THREAD_FORK, ForkThread(key_of(req), session_id), 201)
 
 
-class ThreadStep(_Resource):
+class ThreadStep(Resource):
     """What needs nothing but the session."""
 
     def __init__(self, gateway: Gateway, op: Operation[OneSession, JsonReply]) -> None:
@@ -55,21 +55,21 @@ class ThreadStep(_Resource):
         self._op = op
 
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
-        await self._forward(req, resp, self._op, OneSession(session_id))
+        await self.forward(req, resp, self._op, OneSession(session_id))
 
 
-class ThreadRollback(_Resource):
+class ThreadRollback(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
-        body = await read_body(req, RollbackBody) if req.content_length else RollbackBody()
-        await self._forward(req, resp, THREAD_ROLLBACK, RollBack(session_id, body.num_turns))
+        body = await read_body(req, RollbackBody, empty=RollbackBody())
+        await self.forward(req, resp, THREAD_ROLLBACK, RollBack(session_id, body.num_turns))
 
 
-class ToolServers(_Resource):
+class ToolServers(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
-        await self._forward(req, resp, THREAD_SERVERS, OneSession(session_id))
+        await self.forward(req, resp, THREAD_SERVERS, OneSession(session_id))
 
 
-def thread_routes(gateway: Gateway, session: str) -> dict[str, _Resource]:
+def thread_routes(gateway: Gateway, session: str) -> dict[str, Resource]:
     """``session`` is the path of one session."""
     thread = f"{session}/codex/thread"
     return {

@@ -6,9 +6,10 @@ from falcon.asgi import Request, Response
 from msgspec import Raw
 
 from termal.gateway.bodies import Body
-from termal.gateway.delegations import DelegationRoute, actor_of, keyed_id, read_delegation_body
+from termal.gateway.delegations import actor_of, keyed_id, read_delegation_body
 from termal.gateway.query import Query
 from termal.gateway.reply import send_json
+from termal.gateway.resource import Resource
 from termal.gateway.route import trace_of
 from termal.model.delegation import WaitMode
 from termal.wire.delegation_operations import (
@@ -45,7 +46,7 @@ class TimeoutBody(Body, frozen=True):
     timeout_ms: int
 
 
-class DelegationWaits(DelegationRoute):
+class DelegationWaits(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         await self.forward(req, resp, DELEGATION_WAITS, DelegationsOf(session_id))
 
@@ -65,19 +66,20 @@ class DelegationWaits(DelegationRoute):
         await self.forward(req, resp, DELEGATION_WAIT, request, 201)
 
 
-class DelegationReview(DelegationRoute):
+class DelegationReview(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
         body = await read_delegation_body(req, Raw)
         request = SubmitReview(child_session_id=session_id, body=bytes(body), actor=actor_of(req))
         await self.forward(req, resp, REVIEW_SUBMIT, request, 202)
 
 
-class DelegationAudit(DelegationRoute):
+class DelegationAudit(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         query = Query(req, "audit")
-        after, limit = query.number("after", 0), query.number("limit", 1, MOST_AUDIT_EVENTS)
         request = ReadAudit(
-            parent_session_id=session_id, after=after or 0, limit=AUDIT_EVENTS if limit is None else limit
+            parent_session_id=session_id,
+            after=query.count("after", 0, default=0),
+            limit=query.count("limit", 1, MOST_AUDIT_EVENTS, default=AUDIT_EVENTS),
         )
         await self.forward(req, resp, AUDIT_READ, request)
 
@@ -89,5 +91,5 @@ class DelegationAudit(DelegationRoute):
             timeout_ms=body.timeout_ms,
             actor=actor_of(req),
         )
-        await self._gateway.ask("state", AUDIT_RECORD, request, trace=trace_of(req))
+        await self._gateway.ask(self.worker, AUDIT_RECORD, request, trace=trace_of(req))
         await send_json(req, resp, b"{}", 202)

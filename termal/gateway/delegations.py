@@ -8,11 +8,11 @@ from falcon.asgi import Request, Response
 from msgspec import UNSET
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
 from termal.gateway.query import Query
-from termal.gateway.reply import send_json
-from termal.gateway.route import key_of, trace_of
+from termal.gateway.resource import Resource
+from termal.gateway.route import key_of
 from termal.model.delegation import Actor, Mode
+from termal.rules.delegation_output import DEFAULT_BYTES
 from termal.wire.codec import encode_json
 from termal.wire.delegation_operations import (
     DELEGATION_CANCEL,
@@ -30,15 +30,11 @@ from termal.wire.delegation_operations import (
     SpawnDelegation,
 )
 from termal.wire.errors import Unprocessable
-from termal.wire.operation import Operation
-from termal.wire.turns import JsonReply
 
-PAGE_BYTES = 4096
 CLIENT = "X-TermAl-Client"
 BRIDGE = "mcp-bridge"
 
 T = TypeVar("T")
-RequestT = TypeVar("RequestT")
 
 
 class DelegationBody(Body, frozen=True):
@@ -76,27 +72,11 @@ def keyed_id(prefix: str, req: Request, session_id: str) -> str:
     return f"{prefix}-{uuid.UUID(bytes=hashlib.sha256(seed.encode()).digest()[:16], version=4)}"
 
 
-class DelegationRoute:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def forward(
-        self,
-        req: Request,
-        resp: Response,
-        op: Operation[RequestT, JsonReply],
-        request: RequestT,
-        status: int = 200,
-    ) -> None:
-        reply = await self._gateway.ask("state", op, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json, status)
-
-
 def _one(req: Request, session_id: str, delegation_id: str) -> OneDelegation:
     return OneDelegation(parent_session_id=session_id, delegation_id=delegation_id, actor=actor_of(req))
 
 
-class Delegations(DelegationRoute):
+class Delegations(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         await self.forward(req, resp, DELEGATION_LIST, DelegationsOf(session_id))
 
@@ -118,41 +98,40 @@ class Delegations(DelegationRoute):
         await self.forward(req, resp, DELEGATION_SPAWN, request, 201)
 
 
-class Capacity(DelegationRoute):
+class Capacity(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         await self.forward(req, resp, DELEGATION_CAPACITY, DelegationsOf(session_id))
 
 
-class Delegation(DelegationRoute):
+class Delegation(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str, delegation_id: str) -> None:
         await self.forward(req, resp, DELEGATION_STATUS, _one(req, session_id, delegation_id))
 
 
-class DelegationResult(DelegationRoute):
+class DelegationResult(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str, delegation_id: str) -> None:
         await self.forward(req, resp, DELEGATION_RESULT, _one(req, session_id, delegation_id))
 
 
-class DelegationOutput(DelegationRoute):
+class DelegationOutput(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str, delegation_id: str) -> None:
         query = Query(req, "output")
-        offset, limit = query.number("offsetBytes", 0), query.number("limitBytes", 0)
         request = ReadOutput(
             parent_session_id=session_id,
             delegation_id=delegation_id,
-            offset_bytes=offset or 0,
-            limit_bytes=PAGE_BYTES if limit is None else limit,
+            offset_bytes=query.count("offsetBytes", 0, default=0),
+            limit_bytes=query.count("limitBytes", 0, default=DEFAULT_BYTES),
             actor=actor_of(req),
         )
         await self.forward(req, resp, DELEGATION_OUTPUT, request)
 
 
-class CancelDelegation(DelegationRoute):
+class CancelDelegation(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, delegation_id: str) -> None:
         await self.forward(req, resp, DELEGATION_CANCEL, _one(req, session_id, delegation_id))
 
 
-class FollowUpDelegation(DelegationRoute):
+class FollowUpDelegation(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, delegation_id: str) -> None:
         key = key_of(req)
         body = await read_delegation_body(req, FollowUpBody)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from falcon.asgi import Request, Response
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.sessions import _Resource
+from termal.gateway.resource import Resource
 from termal.wire.codec import encode_json
 from termal.wire.errors import InvalidRequest, Unprocessable
 from termal.wire.session_operations import (
@@ -31,21 +31,21 @@ class ResultBody(Body, frozen=True):
     result: Any
 
 
-class UserInput(_Resource):
+class UserInput(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, message_id: str) -> None:
         body = await read_body(req, AnswersBody)
-        await self._forward(req, resp, QUESTIONS_ANSWER, AnswerQuestions(session_id, message_id, body.answers))
+        await self.forward(req, resp, QUESTIONS_ANSWER, AnswerQuestions(session_id, message_id, body.answers))
 
 
-class Elicitation(_Resource):
+class Elicitation(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, message_id: str) -> None:
         body = await read_body(req, ElicitationBody)
         content = None if body.content is None else encode_json(body.content)
         request = AnswerElicitation(session_id, message_id, body.action, content)
-        await self._forward(req, resp, ELICITATION_ANSWER, request)
+        await self.forward(req, resp, ELICITATION_ANSWER, request)
 
 
-class AppRequest(_Resource):
+class AppRequest(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, message_id: str) -> None:
         try:
             body = await read_body(req, ResultBody)
@@ -56,4 +56,4 @@ class AppRequest(_Resource):
             raise
         except RecursionError as error:
             raise InvalidRequest("the result is nested far too deep", reason="resultTooDeep") from error
-        await self._forward(req, resp, APP_REQUEST_ANSWER, AnswerAppRequest(session_id, message_id, result))
+        await self.forward(req, resp, APP_REQUEST_ANSWER, AnswerAppRequest(session_id, message_id, result))

@@ -6,10 +6,8 @@ import msgspec
 from falcon.asgi import Request, Response
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
 from termal.gateway.query import Query
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.resource import Resource
 from termal.rules.mail import PAGE_ROWS
 from termal.wire.mail_operations import (
     MAILBOX_ACKNOWLEDGE,
@@ -51,10 +49,11 @@ class AcknowledgeBody(Body, frozen=True):
     processed_through: Whole
 
 
-class SendMessage:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+class _MailRoute(Resource):
+    worker = "coordination"
 
+
+class SendMessage(_MailRoute):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
         body = await read_body(req, MailBody)
         request = SendMail(
@@ -66,63 +65,37 @@ class SendMessage:
             state_stamp=body.state_stamp,
             kind=body.kind,
         )
-        reply = await self._gateway.ask("coordination", MAILBOX_SEND, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json, 202)
+        await self.forward(req, resp, MAILBOX_SEND, request, 202)
 
 
-class Mailboxes:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Mailboxes(_MailRoute):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
-        reply = await self._gateway.ask("coordination", MAILBOX_LIST, AboutSession(session_id), trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MAILBOX_LIST, AboutSession(session_id))
 
 
-class SentMessages:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class SentMessages(_MailRoute):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         query = Query(req, "sent messages")
-        limit = query.number("limit", 1, PAGE_ROWS)
-        request = ListSent(
-            session_id,
-            state=query.words("state"),
-            limit=ROWS if limit is None else limit,
-            before=query.words("before"),
-        )
-        reply = await self._gateway.ask("coordination", MAILBOX_SENT, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        limit = query.count("limit", 1, PAGE_ROWS, default=ROWS)
+        request = ListSent(session_id, state=query.words("state"), limit=limit, before=query.words("before"))
+        await self.forward(req, resp, MAILBOX_SENT, request)
 
 
-class MailboxPage:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class MailboxPage(_MailRoute):
     async def on_post(self, req: Request, resp: Response, session_id: str, mailbox_id: str) -> None:
         body = await read_body(req, PageBody)
         request = ReadMailbox(session_id, mailbox_id, min(body.after_sequence, _MOST), min(body.limit, PAGE_ROWS))
-        reply = await self._gateway.ask("coordination", MAILBOX_READ, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MAILBOX_READ, request)
 
 
-class AcknowledgeMailbox:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class AcknowledgeMailbox(_MailRoute):
     async def on_post(self, req: Request, resp: Response, session_id: str, mailbox_id: str) -> None:
         body = await read_body(req, AcknowledgeBody)
         request = AcknowledgeMail(session_id, mailbox_id, body.expected_processed_through, body.processed_through)
-        reply = await self._gateway.ask("coordination", MAILBOX_ACKNOWLEDGE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MAILBOX_ACKNOWLEDGE, request)
 
 
-class MailboxMessage:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class MailboxMessage(_MailRoute):
     async def on_get(self, req: Request, resp: Response, session_id: str, message_id: str) -> None:
         request = ReadMessage(session_id, message_id)
-        reply = await self._gateway.ask("coordination", MAILBOX_MESSAGE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MAILBOX_MESSAGE, request)

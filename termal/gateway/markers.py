@@ -4,9 +4,7 @@ from falcon.asgi import Request, Response
 from msgspec import UNSET, UnsetType
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.resource import Resource
 from termal.model.ids import new_marker_id
 from termal.model.marker import MarkerKind
 from termal.wire.session_operations import (
@@ -41,13 +39,9 @@ class MarkerPatchBody(Body, frozen=True):
     end_message_id: str | UnsetType | None = UNSET
 
 
-class Markers:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Markers(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
-        reply = await self._gateway.ask("state", MARKER_LIST, OneSession(session_id), trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MARKER_LIST, OneSession(session_id))
 
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
         body = await read_body(req, MarkerBody)
@@ -61,14 +55,10 @@ class Markers:
             body=body.body,
             end_message_id=body.end_message_id,
         )
-        reply = await self._gateway.ask("state", MARKER_CREATE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json, 201)
+        await self.forward(req, resp, MARKER_CREATE, request, 201)
 
 
-class Marker:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Marker(Resource):
     async def on_patch(self, req: Request, resp: Response, session_id: str, marker_id: str) -> None:
         body = await read_body(req, MarkerPatchBody)
         request = UpdateMarker(
@@ -81,10 +71,8 @@ class Marker:
             body=body.body,
             end_message_id=body.end_message_id,
         )
-        reply = await self._gateway.ask("state", MARKER_UPDATE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MARKER_UPDATE, request)
 
     async def on_delete(self, req: Request, resp: Response, session_id: str, marker_id: str) -> None:
         request = OneMarker(session_id, marker_id)
-        reply = await self._gateway.ask("state", MARKER_DELETE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MARKER_DELETE, request)

@@ -30,6 +30,7 @@ _REFUSALS = {
     503: "Proven: nothing was written, or with `original_append_durable` that the first attempt is stored. Repeat it.",
     504: "It may have happened: repeat it with the same key, or read first.",
 }
+_DONE = {200: "Done.", 201: "Made.", 202: "Accepted and stored."}
 _ALWAYS = (400, 403, 413, 500)
 _PATH_TEXTS = {
     "session_id": "The id of a session",
@@ -132,7 +133,8 @@ def _responses(
     method: str, path: str, doc: Doc, docs: dict[tuple[str, str], Doc], refs: dict[str, Schema]
 ) -> dict[str, Any]:
     schema = {"type": "string"} if doc.reply is None else refs[str(doc.reply)]
-    success = {doc.status: "Done." if doc.status == 200 else {201: "Made.", 202: "Accepted and stored."}[doc.status]}
+    # An operation that is not built yet has no other answer than its refusal.
+    success = {doc.status: {**_DONE, **_REFUSALS}[doc.status]}
     error = {JSON: {"schema": refs[str(ErrorReply)]}}
     found: dict[int, dict[str, Any]] = {}
     for status, text in {**success, **doc.also}.items():

@@ -3,17 +3,15 @@
 from termal.gateway.agent_commands import ResolveBody
 from termal.gateway.bodies import DecisionBody
 from termal.gateway.interactions import AnswersBody, ElicitationBody, ResultBody
-from termal.gateway.openapi_doc import Doc
+from termal.gateway.openapi_doc import SESSION, Doc
 from termal.gateway.preferences import PreferencesBody
 from termal.gateway.projects import ProjectBody
 from termal.gateway.session_settings import SettingsBody
 from termal.model.agent_command import AgentCommandsResponse, ResolvedCommand
 from termal.model.reply import CreateProjectResponse, StateResponse
 
-_SESSION = "/api/sessions/{session_id}"
-
 AGENT_DOCS: dict[tuple[str, str], Doc] = {
-    ("POST", f"{_SESSION}/approvals/{{message_id}}"): Doc(
+    ("POST", f"{SESSION}/approvals/{{message_id}}"): Doc(
         operation="answerApproval",
         tag="interactions",
         summary="Answer an agent that asks for permission",
@@ -23,7 +21,7 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(409,),
         example={"decision": "accepted"},
     ),
-    ("POST", f"{_SESSION}/user-input/{{message_id}}"): Doc(
+    ("POST", f"{SESSION}/user-input/{{message_id}}"): Doc(
         operation="answerQuestions",
         tag="interactions",
         summary="Answer an agent's questions",
@@ -33,7 +31,7 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(403, 409),
         example={"answers": {"color": ["red"]}},
     ),
-    ("POST", f"{_SESSION}/mcp-elicitation/{{message_id}}"): Doc(
+    ("POST", f"{SESSION}/mcp-elicitation/{{message_id}}"): Doc(
         operation="answerElicitation",
         tag="interactions",
         summary="Answer an MCP server that asks through its agent",
@@ -43,7 +41,7 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(403, 409),
         example={"action": "accept", "content": {"branch": "main"}},
     ),
-    ("POST", f"{_SESSION}/codex/requests/{{message_id}}"): Doc(
+    ("POST", f"{SESSION}/codex/requests/{{message_id}}"): Doc(
         operation="answerAppRequest",
         tag="interactions",
         summary="Answer a request of an agent's own protocol",
@@ -54,7 +52,7 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         example={"result": {"ok": True}},
     ),
     # ---------------------------------------- settings, projects, commands
-    ("POST", f"{_SESSION}/settings"): Doc(
+    ("POST", f"{SESSION}/settings"): Doc(
         operation="changeSettings",
         tag="sessions",
         summary="Change the settings of a session",
@@ -64,7 +62,7 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(403, 409, 501),
         example={"name": "Second"},
     ),
-    ("POST", f"{_SESSION}/model-options/refresh"): Doc(
+    ("POST", f"{SESSION}/model-options/refresh"): Doc(
         operation="refreshModels",
         tag="sessions",
         summary="Ask the agent which models it has",
@@ -72,14 +70,14 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         reply=StateResponse,
         refusals=(409, 501),
     ),
-    ("GET", f"{_SESSION}/agent-commands"): Doc(
+    ("GET", f"{SESSION}/agent-commands"): Doc(
         operation="listCommands",
         tag="sessions",
         summary="The commands that can be typed in a session",
         reply=AgentCommandsResponse,
         refusals=(501,),
     ),
-    ("POST", f"{_SESSION}/agent-commands/{{name}}/resolve"): Doc(
+    ("POST", f"{SESSION}/agent-commands/{{name}}/resolve"): Doc(
         operation="resolveCommand",
         tag="sessions",
         summary="The prompt that a command stands for",

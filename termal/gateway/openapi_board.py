@@ -1,11 +1,11 @@
 """Rows of the interface description for boards."""
 
 from termal.gateway.board import BoardSetBody
-from termal.gateway.openapi_doc import Doc, number, words
+from termal.gateway.openapi_doc import SESSION, Doc, number, words
 from termal.model.board import BoardEntry, BoardPage, BoardReceipt
 from termal.rules.board_field import MOST_PAGE_ENTRIES, PAGE_ENTRIES
 
-_BOARD = "/api/sessions/{session_id}/board"
+_BOARD = f"{SESSION}/board"
 
 BOARD_DOCS: dict[tuple[str, str], Doc] = {
     ("GET", _BOARD): Doc(

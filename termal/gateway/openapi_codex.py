@@ -1,11 +1,10 @@
 """Rows of the interface description for what can be done with a Codex thread."""
 
 from termal.gateway.codex_threads import RollbackBody, ToolServersResponse
-from termal.gateway.openapi_doc import Doc
+from termal.gateway.openapi_doc import SESSION, Doc
 from termal.model.reply import CreateSessionResponse, StateResponse
 
-_SESSION = "/api/sessions/{session_id}"
-_THREAD = f"{_SESSION}/codex/thread"
+_THREAD = f"{SESSION}/codex/thread"
 
 
 def _step(operation: str, summary: str, description: str = "") -> Doc:
@@ -49,7 +48,7 @@ CODEX_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(409, 501),
         example={"numTurns": 1},
     ),
-    ("GET", f"{_SESSION}/codex/mcp-servers"): Doc(
+    ("GET", f"{SESSION}/codex/mcp-servers"): Doc(
         operation="listMcpServers",
         tag="codex",
         summary="The MCP servers of the thread and what they offer",

@@ -3,8 +3,8 @@
 from typing import Any
 
 from termal.gateway.delegation_waits import AUDIT_EVENTS, MOST_AUDIT_EVENTS, TimeoutBody, WaitBody
-from termal.gateway.delegations import PAGE_BYTES, DelegationBody, FollowUpBody
-from termal.gateway.openapi_doc import Doc, number
+from termal.gateway.delegations import DelegationBody, FollowUpBody
+from termal.gateway.openapi_doc import SESSION, Doc, number
 from termal.model.delegation import (
     AuditResponse,
     DelegationCapacity,
@@ -16,23 +16,16 @@ from termal.model.delegation import (
     DelegationWaitsResponse,
     SpawnDelegationResponse,
 )
+from termal.model.mail import Receipt
 from termal.model.message import Record
-from termal.rules.delegation_output import LEAST_BYTES, MOST_BYTES
+from termal.rules.delegation_output import DEFAULT_BYTES, LEAST_BYTES, MOST_BYTES
 from termal.rules.delegation_review import ReviewPayload
 
-_SESSION = "/api/sessions/{session_id}"
-_ONE = f"{_SESSION}/delegations/{{delegation_id}}"
+_ONE = f"{SESSION}/delegations/{{delegation_id}}"
 
 
-class ReviewReceiptReply(Record, frozen=True):
+class ReviewReceiptReply(Receipt, frozen=True):
     """The receipt of a review that was handed in."""
-
-    mailbox_id: str
-    message_id: str
-    sequence: int
-    unread_depth: int
-    notification_disposition: str
-    duplicate: bool
 
 
 class Noted(Record, frozen=True):
@@ -51,7 +44,7 @@ _REVIEW: dict[str, Any] = {
 }
 
 DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
-    ("POST", f"{_SESSION}/delegations"): Doc(
+    ("POST", f"{SESSION}/delegations"): Doc(
         operation="spawnDelegation",
         tag="delegations",
         summary="Delegate a bounded task to a new child session",
@@ -67,13 +60,13 @@ DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
         example={"prompt": "Look for races in the queue.", "mode": "explorer", "writePolicy": {"kind": "readOnly"}},
         gives={"delegation_id": "/delegation/id"},
     ),
-    ("GET", f"{_SESSION}/delegations"): Doc(
+    ("GET", f"{SESSION}/delegations"): Doc(
         operation="listDelegations",
         tag="delegations",
         summary="The delegations of a session, in the order of their creation",
         reply=DelegationsResponse,
     ),
-    ("GET", f"{_SESSION}/delegations/capacity"): Doc(
+    ("GET", f"{SESSION}/delegations/capacity"): Doc(
         operation="readDelegationCapacity",
         tag="delegations",
         summary="How many more delegations a session may have now",
@@ -96,7 +89,7 @@ DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
         description="A page ends at a character, so it may be up to 3 bytes short. Go on with `nextOffsetBytes`.",
         query=(
             number("offsetBytes", "Where the page begins", 0, default=0),
-            number("limitBytes", "How many bytes at most", LEAST_BYTES, MOST_BYTES, default=PAGE_BYTES),
+            number("limitBytes", "How many bytes at most", LEAST_BYTES, MOST_BYTES, default=DEFAULT_BYTES),
         ),
         reply=DelegationOutputPage,
         refusals=(409,),
@@ -119,7 +112,7 @@ DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
         keyed=True,
         example={"message": "Look at the tests too."},
     ),
-    ("POST", f"{_SESSION}/delegation-waits"): Doc(
+    ("POST", f"{SESSION}/delegation-waits"): Doc(
         operation="createDelegationWait",
         tag="delegations",
         summary="Have the session resumed when delegations are over",
@@ -134,13 +127,13 @@ DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
         keyed=True,
         example={"delegationIds": ["delegation-1"], "mode": "all"},
     ),
-    ("GET", f"{_SESSION}/delegation-waits"): Doc(
+    ("GET", f"{SESSION}/delegation-waits"): Doc(
         operation="listDelegationWaits",
         tag="delegations",
         summary="What the session waits for",
         reply=DelegationWaitsResponse,
     ),
-    ("POST", f"{_SESSION}/delegation-review-result"): Doc(
+    ("POST", f"{SESSION}/delegation-review-result"): Doc(
         operation="submitReview",
         tag="delegations",
         summary="Hand in the structured result of a review, as its child session",
@@ -151,7 +144,7 @@ DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(409,),
         example=_REVIEW,
     ),
-    ("GET", f"{_SESSION}/delegation-audit-events"): Doc(
+    ("GET", f"{SESSION}/delegation-audit-events"): Doc(
         operation="readDelegationAudit",
         tag="delegations",
         summary="Who did what about the delegations of a session, oldest first",
@@ -162,7 +155,7 @@ DELEGATION_DOCS: dict[tuple[str, str], Doc] = {
         ),
         reply=AuditResponse,
     ),
-    ("POST", f"{_SESSION}/delegation-audit-events"): Doc(
+    ("POST", f"{SESSION}/delegation-audit-events"): Doc(
         operation="recordDelegationTimeout",
         tag="delegations",
         summary="Record that a client gave up waiting",

@@ -7,6 +7,8 @@ from termal.gateway.refusal import JSON
 from termal.model.message import Record
 
 Schema = dict[str, Any]
+SESSION = "/api/sessions/{session_id}"
+"""The path of one session, as the description shows it."""
 
 
 @dataclass(frozen=True, kw_only=True)

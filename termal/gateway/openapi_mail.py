@@ -1,11 +1,11 @@
 """Rows of the interface description for mail between sessions."""
 
 from termal.gateway.mailboxes import ROWS, AcknowledgeBody, MailBody, PageBody
-from termal.gateway.openapi_doc import Doc, choice, number, words
+from termal.gateway.openapi_doc import SESSION, Doc, choice, number, words
 from termal.model.mail import LIFECYCLES, UNDELIVERABLE, MailboxSummary, MailMessage, Receipt, SentPage
 from termal.rules.mail import PAGE_ROWS
 
-_MAILBOXES = "/api/sessions/{session_id}/mailboxes"
+_MAILBOXES = f"{SESSION}/mailboxes"
 
 MAIL_DOCS: dict[tuple[str, str], Doc] = {
     ("POST", f"{_MAILBOXES}/send"): Doc(
@@ -62,7 +62,7 @@ MAIL_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(409,),
         example={"expectedProcessedThrough": 0, "processedThrough": 1},
     ),
-    ("GET", "/api/sessions/{session_id}/mailbox-messages/{message_id}"): Doc(
+    ("GET", f"{SESSION}/mailbox-messages/{{message_id}}"): Doc(
         operation="readMailMessage",
         tag="mail",
         summary="One message",

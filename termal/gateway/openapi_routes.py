@@ -14,14 +14,14 @@ from termal.gateway.openapi_agents import AGENT_DOCS
 from termal.gateway.openapi_board import BOARD_DOCS
 from termal.gateway.openapi_codex import CODEX_DOCS
 from termal.gateway.openapi_delegations import DELEGATION_DOCS
-from termal.gateway.openapi_doc import Described, Doc, choice, number, words
+from termal.gateway.openapi_doc import SESSION, Described, Doc, choice, number, words
+from termal.gateway.openapi_imports import IMPORT_DOCS
 from termal.gateway.openapi_mail import MAIL_DOCS
 from termal.gateway.openapi_transcripts import TRANSCRIPT_DOCS
 from termal.model import delta
 from termal.model.reply import CreateSessionResponse, HistoryResponse, SessionResponse, StateResponse
 from termal.model.status import DaemonStatus
-
-_SESSION = "/api/sessions/{session_id}"
+from termal.rules.history_page import PAGE_MESSAGES, RESIDENT_MESSAGES, TAIL_MESSAGES
 
 
 def _leaves(kind: type[Any]) -> list[type[Any]]:
@@ -99,14 +99,14 @@ DOCS: dict[tuple[str, str], Doc] = {
         example={"agent": "Demo", "name": "First"},
         gives={"session_id": "/sessionId"},
     ),
-    ("GET", _SESSION): Doc(
+    ("GET", SESSION): Doc(
         operation="readSession",
         tag="sessions",
         summary="A session with its newest messages",
-        query=(number("tail", "How many of the newest messages", 1, 64, default=20),),
+        query=(number("tail", "How many of the newest messages", 1, RESIDENT_MESSAGES, default=TAIL_MESSAGES),),
         reply=SessionResponse,
     ),
-    ("GET", f"{_SESSION}/history"): Doc(
+    ("GET", f"{SESSION}/history"): Doc(
         operation="readHistory",
         tag="sessions",
         summary="A page of the transcript, ascending",
@@ -116,12 +116,12 @@ DOCS: dict[tuple[str, str], Doc] = {
             words("after", "The id of a message: the page that begins after it"),
             number("around", "A position: the page with it in its middle", 0),
             choice("from", "The page at the start", "start"),
-            number("limit", "How many messages", 1, 64, default=64),
+            number("limit", "How many messages", 1, PAGE_MESSAGES, default=PAGE_MESSAGES),
         ),
         reply=HistoryResponse,
         refusals=(409,),
     ),
-    ("POST", f"{_SESSION}/messages"): Doc(
+    ("POST", f"{SESSION}/messages"): Doc(
         operation="sendPrompt",
         tag="sessions",
         summary="Send a prompt",
@@ -136,13 +136,13 @@ DOCS: dict[tuple[str, str], Doc] = {
         refusals=(409, 501),
         example={"text": "say Hello"},
     ),
-    ("POST", f"{_SESSION}/queued-prompts/{{prompt_id}}/cancel"): Doc(
+    ("POST", f"{SESSION}/queued-prompts/{{prompt_id}}/cancel"): Doc(
         operation="cancelPrompt",
         tag="sessions",
         summary="Take a queued prompt back",
         reply=StateResponse,
     ),
-    ("POST", f"{_SESSION}/stop"): Doc(
+    ("POST", f"{SESSION}/stop"): Doc(
         operation="stopSession",
         tag="sessions",
         summary="Stop the running turn",
@@ -150,7 +150,7 @@ DOCS: dict[tuple[str, str], Doc] = {
         reply=StateResponse,
         refusals=(409,),
     ),
-    ("POST", f"{_SESSION}/kill"): Doc(
+    ("POST", f"{SESSION}/kill"): Doc(
         operation="killSession",
         tag="sessions",
         summary="Remove a session with everything that it delegated",
@@ -159,6 +159,7 @@ DOCS: dict[tuple[str, str], Doc] = {
     **AGENT_DOCS,
     **CODEX_DOCS,
     **DELEGATION_DOCS,
+    **IMPORT_DOCS,
     **TRANSCRIPT_DOCS,
     **BOARD_DOCS,
     **MAIL_DOCS,

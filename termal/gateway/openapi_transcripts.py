@@ -2,7 +2,7 @@
 
 from termal.gateway.lines import NDJSON
 from termal.gateway.markers import MarkerBody, MarkerPatchBody
-from termal.gateway.openapi_doc import Doc, number, words
+from termal.gateway.openapi_doc import SESSION, Doc, number, words
 from termal.gateway.search import HITS, LIMIT
 from termal.model.marker import MarkerGoneResponse, MarkerResponse, MarkersResponse
 from termal.model.overview import OverviewResponse
@@ -10,10 +10,8 @@ from termal.model.reply import CreateSessionResponse
 from termal.model.search import SearchResponse
 from termal.rules.overview_buckets import BUCKETS, MOST_BUCKETS
 
-_SESSION = "/api/sessions/{session_id}"
-
 TRANSCRIPT_DOCS: dict[tuple[str, str], Doc] = {
-    ("GET", f"{_SESSION}/overview"): Doc(
+    ("GET", f"{SESSION}/overview"): Doc(
         operation="readOverview",
         tag="transcripts",
         summary="A transcript of any length in a few buckets",
@@ -21,13 +19,13 @@ TRANSCRIPT_DOCS: dict[tuple[str, str], Doc] = {
         reply=OverviewResponse,
         refusals=(409,),
     ),
-    ("GET", f"{_SESSION}/markers"): Doc(
+    ("GET", f"{SESSION}/markers"): Doc(
         operation="listMarkers",
         tag="transcripts",
         summary="The markers of a transcript",
         reply=MarkersResponse,
     ),
-    ("POST", f"{_SESSION}/markers"): Doc(
+    ("POST", f"{SESSION}/markers"): Doc(
         operation="createMarker",
         tag="transcripts",
         summary="Mark a message, or the messages up to another one",
@@ -38,7 +36,7 @@ TRANSCRIPT_DOCS: dict[tuple[str, str], Doc] = {
         example={"kind": "bug", "name": "Here", "color": "#ff0000", "messageId": "message-1"},
         gives={"marker_id": "/marker/id"},
     ),
-    ("PATCH", f"{_SESSION}/markers/{{marker_id}}"): Doc(
+    ("PATCH", f"{SESSION}/markers/{{marker_id}}"): Doc(
         operation="changeMarker",
         tag="transcripts",
         summary="Change a marker",
@@ -48,7 +46,7 @@ TRANSCRIPT_DOCS: dict[tuple[str, str], Doc] = {
         refusals=(409, 501),
         example={"name": "There"},
     ),
-    ("DELETE", f"{_SESSION}/markers/{{marker_id}}"): Doc(
+    ("DELETE", f"{SESSION}/markers/{{marker_id}}"): Doc(
         operation="deleteMarker",
         tag="transcripts",
         summary="Delete a marker",
@@ -72,7 +70,7 @@ TRANSCRIPT_DOCS: dict[tuple[str, str], Doc] = {
         reply=SearchResponse,
         refusals=(404, 429),
     ),
-    ("GET", f"{_SESSION}/export"): Doc(
+    ("GET", f"{SESSION}/export"): Doc(
         operation="exportSession",
         tag="transcripts",
         summary="A session with its whole transcript",

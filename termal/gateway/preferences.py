@@ -6,10 +6,8 @@ import msgspec
 from falcon.asgi import Request, Response
 from msgspec import UNSET
 
-from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.bodies import Body, given, read_body
+from termal.gateway.resource import Resource
 from termal.model.session import ApprovalPolicy, ClaudeApprovalMode, ClaudeEffort, ReasoningEffort, SandboxMode
 from termal.model.stored import Remote
 from termal.wire.settings_operations import PREFERENCES_CHANGE, ChangePreferences
@@ -56,28 +54,12 @@ class PreferencesBody(Body, frozen=True):
 
     def values(self) -> dict[str, str]:
         """The defaults that were given, under their wire names."""
-        given: dict[str, str | None] = {
-            "defaultCodexModel": self.default_codex_model,
-            "defaultCodexSandboxMode": self.default_codex_sandbox_mode,
-            "defaultCodexApprovalPolicy": self.default_codex_approval_policy,
-            "defaultCodexReasoningEffort": self.default_codex_reasoning_effort,
-            "defaultClaudeModel": self.default_claude_model,
-            "defaultClaudeApprovalMode": self.default_claude_approval_mode,
-            "defaultClaudeEffort": self.default_claude_effort,
-            "defaultCursorModel": self.default_cursor_model,
-            "defaultGeminiModel": self.default_gemini_model,
-            "defaultOpenCodeModel": self.default_open_code_model,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return given(self, "remotes")
 
 
-class Preferences:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Preferences(Resource):
     async def on_post(self, req: Request, resp: Response) -> None:
         body = await read_body(req, PreferencesBody)
         remotes = None if body.remotes is None else [remote.remote() for remote in body.remotes]
         request = ChangePreferences(values=body.values(), remotes=remotes)
-        reply = await self._gateway.ask("state", PREFERENCES_CHANGE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, PREFERENCES_CHANGE, request)

@@ -3,9 +3,7 @@
 from falcon.asgi import Request, Response
 
 from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.resource import Resource
 from termal.model.stored import LOCAL_REMOTE
 from termal.wire.settings_operations import PROJECT_CREATE, PROJECT_DELETE, CreateProject, OneProject
 
@@ -16,22 +14,14 @@ class ProjectBody(Body, frozen=True):
     remote_id: str | None = None
 
 
-class Projects:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Projects(Resource):
     async def on_post(self, req: Request, resp: Response) -> None:
         body = await read_body(req, ProjectBody)
         remote_id = LOCAL_REMOTE if body.remote_id is None else body.remote_id
         request = CreateProject(root_path=body.root_path, name=body.name, remote_id=remote_id)
-        reply = await self._gateway.ask("state", PROJECT_CREATE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json, 201)
+        await self.forward(req, resp, PROJECT_CREATE, request, 201)
 
 
-class Project:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Project(Resource):
     async def on_delete(self, req: Request, resp: Response, project_id: str) -> None:
-        reply = await self._gateway.ask("state", PROJECT_DELETE, OneProject(project_id), trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, PROJECT_DELETE, OneProject(project_id))

@@ -34,6 +34,11 @@ class Query:
             raise self.refusal(f"{name} must be a number {bounds}")
         return value
 
+    def count(self, name: str, lowest: int, highest: int | None = None, *, default: int) -> int:
+        """As `number`, ``default`` without it."""
+        value = self.number(name, lowest, highest)
+        return default if value is None else value
+
     def words(self, name: str) -> str | None:
         """The text of ``name``, None without it; a blank one is refused."""
         text = self.one(name)

@@ -2,31 +2,25 @@
 
 from falcon.asgi import Request, Response
 
-from termal.gateway.context import Gateway
 from termal.gateway.query import Query
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.resource import Resource
 from termal.wire import transcript_operations as ops
 
 LIMIT = 64
 HITS = 20
 
 
-class Search:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class Search(Resource):
     async def on_get(self, req: Request, resp: Response) -> None:
         query = Query(req, "search")
         words = query.words("q")
         if words is None:
             raise query.refusal("q is missing")
-        limit = query.number("limit", 1, LIMIT)
+        limit = query.count("limit", 1, LIMIT, default=HITS)
         request = ops.Search(
             query=words,
             session_id=query.words("sessionId"),
-            limit=HITS if limit is None else limit,
+            limit=limit,
             cursor=query.words("cursor"),
         )
-        reply = await self._gateway.ask("state", ops.SEARCH, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, ops.SEARCH, request)

@@ -2,10 +2,8 @@
 
 from falcon.asgi import Request, Response
 
-from termal.gateway.bodies import Body, read_body
-from termal.gateway.context import Gateway
-from termal.gateway.reply import send_json
-from termal.gateway.route import trace_of
+from termal.gateway.bodies import Body, given, read_body
+from termal.gateway.resource import Resource
 from termal.model.session import (
     ApprovalPolicy,
     ClaudeApprovalMode,
@@ -35,36 +33,16 @@ class SettingsBody(Body, frozen=True):
 
     def settings(self) -> dict[str, str | bool]:
         """The settings that were given, under their wire names."""
-        given: dict[str, str | bool | None] = {
-            "approvalPolicy": self.approval_policy,
-            "reasoningEffort": self.reasoning_effort,
-            "codexFastMode": self.codex_fast_mode,
-            "sandboxMode": self.sandbox_mode,
-            "cursorMode": self.cursor_mode,
-            "claudeApprovalMode": self.claude_approval_mode,
-            "claudeEffort": self.claude_effort,
-            "geminiApprovalMode": self.gemini_approval_mode,
-            "opencodeEffort": self.opencode_effort,
-            "opencodeMode": self.opencode_mode,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return given(self, "name", "model")
 
 
-class SessionSettings:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class SessionSettings(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
         body = await read_body(req, SettingsBody)
         request = ChangeSettings(session_id=session_id, name=body.name, model=body.model, settings=body.settings())
-        reply = await self._gateway.ask("state", SETTINGS_CHANGE, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, SETTINGS_CHANGE, request)
 
 
-class ModelOptions:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
+class ModelOptions(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
-        reply = await self._gateway.ask("state", MODELS_REFRESH, OneSession(session_id), trace=trace_of(req))
-        await send_json(req, resp, reply.json)
+        await self.forward(req, resp, MODELS_REFRESH, OneSession(session_id))

@@ -1,16 +1,13 @@
 """Sessions: create, read, prompt, queue, stop, kill, answer. Every reply is made by state and passed on unread."""
 
-from typing import TypeVar
-
 from falcon.asgi import Request, Response
 
 from termal.gateway.bodies import DecisionBody, PromptBody, SessionBody, read_body
-from termal.gateway.context import Gateway
 from termal.gateway.images import decode_images
 from termal.gateway.query import Query
-from termal.gateway.reply import send_json
-from termal.gateway.route import key_of, trace_of
-from termal.wire.operation import Operation
+from termal.gateway.resource import Resource
+from termal.gateway.route import key_of
+from termal.rules.history_page import PAGE_MESSAGES, RESIDENT_MESSAGES, TAIL_MESSAGES
 from termal.wire.session_operations import (
     APPROVAL_ANSWER,
     PROMPT_CANCEL,
@@ -28,32 +25,9 @@ from termal.wire.session_operations import (
     ReadSession,
     SendPrompt,
 )
-from termal.wire.turns import JsonReply
-
-PAGE = 64
-"""Messages of one reply at most, whether tail or page."""
-TAIL = 20
-
-RequestT = TypeVar("RequestT")
 
 
-class _Resource:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def _forward(
-        self,
-        req: Request,
-        resp: Response,
-        op: Operation[RequestT, JsonReply],
-        request: RequestT,
-        status: int = 200,
-    ) -> None:
-        reply = await self._gateway.ask("state", op, request, trace=trace_of(req))
-        await send_json(req, resp, reply.json, status)
-
-
-class Sessions(_Resource):
+class Sessions(Resource):
     async def on_post(self, req: Request, resp: Response) -> None:
         key = key_of(req)
         body = await read_body(req, SessionBody)
@@ -66,19 +40,19 @@ class Sessions(_Resource):
             model=body.model,
             settings=body.settings(),
         )
-        await self._forward(req, resp, SESSION_CREATE, request, 201)
+        await self.forward(req, resp, SESSION_CREATE, request, 201)
 
 
-class Session(_Resource):
+class Session(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
-        tail = Query(req, "session").number("tail", 1, PAGE)
-        await self._forward(req, resp, SESSION_READ, ReadSession(session_id, TAIL if tail is None else tail))
+        tail = Query(req, "session").count("tail", 1, RESIDENT_MESSAGES, default=TAIL_MESSAGES)
+        await self.forward(req, resp, SESSION_READ, ReadSession(session_id, tail))
 
 
-class History(_Resource):
+class History(Resource):
     async def on_get(self, req: Request, resp: Response, session_id: str) -> None:
         query = Query(req, "history")
-        limit = query.number("limit", 1, PAGE)
+        limit = query.count("limit", 1, PAGE_MESSAGES, default=PAGE_MESSAGES)
         before, after = query.words("before"), query.words("after")
         around = query.number("around", 0)
         start = query.one("from")
@@ -92,12 +66,12 @@ class History(_Resource):
             after=after,
             around=around,
             from_start=start is not None,
-            limit=PAGE if limit is None else limit,
+            limit=limit,
         )
-        await self._forward(req, resp, SESSION_HISTORY, request)
+        await self.forward(req, resp, SESSION_HISTORY, request)
 
 
-class Messages(_Resource):
+class Messages(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
         key = key_of(req)
         body = await read_body(req, PromptBody)
@@ -109,25 +83,25 @@ class Messages(_Resource):
             attachments=await decode_images(body.attachments or []),
             source_session_id=body.source_session_id,
         )
-        await self._forward(req, resp, PROMPT_SEND, request, 202)
+        await self.forward(req, resp, PROMPT_SEND, request, 202)
 
 
-class QueuedPrompt(_Resource):
+class QueuedPrompt(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, prompt_id: str) -> None:
-        await self._forward(req, resp, PROMPT_CANCEL, CancelPrompt(session_id, prompt_id))
+        await self.forward(req, resp, PROMPT_CANCEL, CancelPrompt(session_id, prompt_id))
 
 
-class Stop(_Resource):
+class Stop(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
-        await self._forward(req, resp, SESSION_STOP, OneSession(session_id))
+        await self.forward(req, resp, SESSION_STOP, OneSession(session_id))
 
 
-class Kill(_Resource):
+class Kill(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str) -> None:
-        await self._forward(req, resp, SESSION_KILL, OneSession(session_id))
+        await self.forward(req, resp, SESSION_KILL, OneSession(session_id))
 
 
-class Approval(_Resource):
+class Approval(Resource):
     async def on_post(self, req: Request, resp: Response, session_id: str, message_id: str) -> None:
         body = await read_body(req, DecisionBody)
-        await self._forward(req, resp, APPROVAL_ANSWER, AnswerApproval(session_id, message_id, body.decision))
+        await self.forward(req, resp, APPROVAL_ANSWER, AnswerApproval(session_id, message_id, body.decision))

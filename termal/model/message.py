@@ -152,6 +152,12 @@ class CodexAppRequest(MessageBase, frozen=True, kw_only=True, tag="codexAppReque
     submitted_result: Any = UNSET
 
 
+Asked = UserInputRequest | ElicitationRequest | CodexAppRequest
+"""What a person answers with words."""
+Request = Approval | Asked
+"""Everything of an agent that waits for a person."""
+
+
 class ParallelAgent(Record, frozen=True):
     id: str
     source: Literal["delegation", "tool"]

@@ -52,6 +52,12 @@ class HistoryResponse(Record, frozen=True):
     next_after: str | UnsetType = UNSET
 
 
+class AgentsResponse(Record, frozen=True):
+    """``agents`` are readiness rows."""
+
+    agents: list[Any]
+
+
 class CreateProjectResponse(Record, frozen=True):
     """``state`` is the final JSON of a `StateResponse`."""
 

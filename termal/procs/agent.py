@@ -9,9 +9,10 @@ _SHIM = str(Path(__file__).with_name("shim.py"))
 _ISOLATED = ("-S", "-E", "-I")
 """No site packages, no PYTHON variables, no user folders: 10 ms, and nothing of the agent's folder is ever imported."""
 _SHEBANG_BYTES = 120
+GRACE_S = 2.0
 
 
-def shim_argv(argv: list[str], *, grace_s: float = 2.0, portable: bool = False) -> list[str]:
+def shim_argv(argv: list[str], *, grace_s: float = GRACE_S, portable: bool = False) -> list[str]:
     """``argv`` below the shim, to be started by this very process and with the agent's environment.
 
     Its stdin, stdout, stderr and exit status are the agent's (128 + n after signal n). Closing stdin and SIGTERM to the
@@ -20,12 +21,12 @@ def shim_argv(argv: list[str], *, grace_s: float = 2.0, portable: bool = False) 
     return [*_prefix(grace_s, portable), "--parent", str(os.getpid()), "--", *argv]
 
 
-def write_shim_launcher(path: Path, argv_prefix: list[str], *, grace_s: float = 2.0, portable: bool = False) -> Path:
+def write_shim_launcher(path: Path, argv_prefix: list[str], *, portable: bool = False) -> Path:
     """An executable (mode 0700) for a library that insists on starting a program by its path.
 
     Running it with arguments is running ``argv_prefix`` with these arguments below the shim. Returns ``path``.
     """
-    command = [*_prefix(grace_s, portable), "--", *argv_prefix]
+    command = [*_prefix(GRACE_S, portable), "--", *argv_prefix]
     text = f"{_shebang()}import os, sys\ncommand = {command!r}\nos.execv(command[0], command + sys.argv[1:])\n"
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from termal.config import AgentConfig, Config
 from termal.model.message import Record
 from termal.model.session import BUILT_IN_AGENTS
-from termal.procs.environment import agent_environment, config_of
+from termal.procs.environment import agent_environment, codex_home, config_of
 
 Source = Literal["configured", "path", "bundled"]
 _VERSION_BYTES = 200
@@ -158,7 +158,7 @@ def _warning(agent: str, own: AgentConfig, environ: Mapping[str, str]) -> str | 
 def _codex_warning(own: AgentConfig, environ: Mapping[str, str]) -> str | UnsetType:
     if any(name in ("OPENAI_API_KEY", "CODEX_API_KEY") for name in (*environ, *own.env)):
         return UNSET
-    folder = Path(environ.get("CODEX_HOME") or Path(environ.get("HOME", "/")) / ".codex")
+    folder = codex_home(environ)
     try:
         if (folder / "auth.json").exists() or "model_provider" in (folder / "config.toml").read_text("utf-8"):
             return UNSET

@@ -1,7 +1,5 @@
 """The environment that an agent is started with: built from an allow-list, as every command of an agent sees it."""
 
-import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,12 +42,20 @@ _ALWAYS: dict[str, dict[str, str]] = {
 
 
 def agent_environment(agent: str, config: Config, environ: Mapping[str, str]) -> dict[str, str]:
-    """What of ``environ`` may reach ``agent``, and what the configuration adds. No credential of ours is in it."""
+    """What of ``environ`` may reach ``agent``, and what the configuration adds. No credential of ours is in it.
+
+    The mark of the daemon passes as it is, whatever the configuration says.
+    """
     own = config_of(agent, config)
     families = _FAMILIES.get(agent, ())
     named = _NAMES.union(own.pass_env, _codex_keys(environ) if agent == "Codex" else ())
     passed = {name: value for name, value in environ.items() if name in named or _may_pass(name, families)}
-    return {**passed, **_ALWAYS.get(agent, {}), **own.env}
+    environment = {**passed, **_ALWAYS.get(agent, {}), **own.env}
+    # The sweep finds what a daemon left behind by this mark alone.
+    environment.pop(MARK_VARIABLE, None)
+    if MARK_VARIABLE in environ:
+        environment[MARK_VARIABLE] = environ[MARK_VARIABLE]
+    return environment
 
 
 def config_of(agent: str, config: Config) -> AgentConfig:
@@ -59,13 +65,20 @@ def config_of(agent: str, config: Config) -> AgentConfig:
     return next((own for name, own in config.agents.items() if name.lower() == agent.lower()), AgentConfig())
 
 
+def codex_home(environ: Mapping[str, str]) -> Path:
+    """Where Codex keeps its sign-in and its configuration."""
+    return Path(environ.get("CODEX_HOME") or Path(environ.get("HOME", "/")) / ".codex")
+
+
 def _may_pass(name: str, families: tuple[str, ...]) -> bool:
     return name.startswith(_PREFIXES) or name.upper().endswith(_PROXY) or name.startswith(families)
 
 
 def _codex_keys(environ: Mapping[str, str]) -> list[str]:
     """Variables that Codex's own configuration takes its providers' keys from."""
-    folder = Path(environ.get("CODEX_HOME") or os.path.join(environ.get("HOME", "/"), ".codex"))  # noqa: PTH118
+    import tomllib  # noqa: PLC0415 - a worker that starts no Codex need not wait for it
+
+    folder = codex_home(environ)
     try:
         providers = tomllib.loads((folder / "config.toml").read_text("utf-8")).get("model_providers", {})
     except (OSError, ValueError):

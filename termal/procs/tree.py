@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from termal.procs import procfs
@@ -77,12 +77,12 @@ def find_marked(mark: str, *, portable: bool = not _LINUX) -> list[Process]:
     return found
 
 
-def sweep(mark: str, exclude: Collection[int] = (), *, portable: bool = not _LINUX) -> Swept:
+def sweep(mark: str, *, portable: bool = not _LINUX) -> Swept:
     """SIGKILL everything that carries ``mark`` and all below it, again and again until nothing is left.
 
     This process and its ancestors are spared: it may itself have been started by what it looks for.
     """
-    spared = {*exclude, *_ancestors(os.getpid(), portable)}
+    spared = set(_ancestors(os.getpid(), portable))
     ended: set[int] = set()
     end_at = time.monotonic() + _SWEEP_S
     while True:
@@ -104,12 +104,6 @@ def end(process: Process, number: int, *, portable: bool = not _LINUX) -> bool:
         return _end_by_descriptor(process, number)
     except (ProcessLookupError, PermissionError):
         return False
-
-
-def is_mine(pid: int, parent: int) -> bool:
-    """Linux: whether ``pid`` is at this moment a child of ``parent``."""
-    row = procfs.stat(pid)
-    return row is not None and row.parent == parent
 
 
 def _end_by_descriptor(process: Process, number: int) -> bool:

@@ -25,12 +25,12 @@ def tree_of_files(shelf: Shelf, note: Note, until_s: float) -> str:
         return git.line("write-tree", until_s=until_s)
 
 
-def changed_files(shelf: Shelf, note: Note, *, base_tree: str | None = None, audit_s: float = AUDIT_S) -> list[str]:
+def changed_files(shelf: Shelf, note: Note, *, base_tree: str | None = None) -> list[str]:
     """Paths that differ from the tree that was handed over, sorted, seen from the worktree; ignored ones are left out.
 
-    Committed or not makes no difference. Raises `GitFailed`, also after ``audit_s`` seconds.
+    Committed or not makes no difference. Raises `GitFailed`, also after `AUDIT_S` seconds.
     """
-    until_s = time.monotonic() + audit_s
+    until_s = time.monotonic() + AUDIT_S
     base = base_tree or note.base_tree
     if not base or not note.git_dir:
         raise GitFailed("nothing is known of the tree that was handed over")

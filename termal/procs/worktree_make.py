@@ -79,9 +79,9 @@ class Unfinished:
                 self.path.mkdir()
 
 
-def prepare(shelf: Shelf, wanted: Wanted, *, make_s: float = MAKE_S) -> tuple[Prepared, Unfinished]:
-    """Make it, within ``make_s`` seconds. Raises `Bad`, with everything as it was before."""
-    until_s = time.monotonic() + make_s
+def prepare(shelf: Shelf, wanted: Wanted) -> tuple[Prepared, Unfinished]:
+    """Make it, within `MAKE_S` seconds. Raises `Bad`, with everything as it was before."""
+    until_s = time.monotonic() + MAKE_S
     if wanted.worktree_path is not None:
         checked_worktree_path(wanted.worktree_path)
     root = repository_of(wanted.cwd, until_s)

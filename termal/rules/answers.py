@@ -6,12 +6,12 @@ import msgspec
 from msgspec import UNSET
 
 from termal.model.message import Question
+from termal.rules.nesting import deeper_than
 from termal.rules.verdicts import Bad
 from termal.rules.wording import HIDDEN_ANSWER
 
 RESULT_BYTES = 64 << 10
 RESULT_DEPTH = 32
-_CONTAINERS = (dict, list)
 
 Answers = Mapping[str, Sequence[str]]
 
@@ -50,20 +50,6 @@ def check_result(encoded: bytes) -> object:
     if deeper_than(value, RESULT_DEPTH):
         raise too_deep
     return value
-
-
-def deeper_than(value: object, limit: int) -> bool:
-    """``value`` has more than ``limit`` lists and objects within each other."""
-    level: list[object] = [value] if isinstance(value, _CONTAINERS) else []
-    for _ in range(limit):
-        below: list[object] = []
-        for container in level:
-            if isinstance(container, dict):
-                below += [inner for inner in container.values() if isinstance(inner, _CONTAINERS)]
-            elif isinstance(container, list):
-                below += [inner for inner in container if isinstance(inner, _CONTAINERS)]
-        level = below
-    return bool(level)
 
 
 def _offered(question: Question, text: str) -> bool:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from termal.rules.nesting import deeper_than
 from termal.rules.verdicts import Bad, Malformed
 
 MOST_NESTING = 127
@@ -39,7 +40,7 @@ def compact(text: bytes) -> bytes:
 
 def checked_value(value: Any) -> bytes:
     """The canonical form: keys sorted by code points, no white space, nothing escaped without need. Raises `Bad`."""
-    if depth(value) > MOST_DEPTH:
+    if deeper_than(value, MOST_DEPTH):
         raise Bad(f"the value is nested deeper than {MOST_DEPTH} levels", reason="valueDepth")
     text = _encoder.encode(value)
     if len(text) > MOST_BYTES:
@@ -49,19 +50,6 @@ def checked_value(value: Any) -> bytes:
 
 def too_large(size_bytes: int) -> Bad:
     return Bad(f"a value has at most {MOST_BYTES} bytes in its canonical form, not {size_bytes}", reason="valueSize")
-
-
-def depth(value: Any) -> int:
-    """0 for a scalar, and one more for each array or object around it."""
-    deepest = 0
-    waiting = [(value, 0)]
-    while waiting:
-        inner, level = waiting.pop()
-        if isinstance(inner, dict | list):
-            deepest = max(deepest, level + 1)
-            parts = inner.values() if isinstance(inner, dict) else inner
-            waiting += [(part, level + 1) for part in parts if isinstance(part, dict | list)]
-    return deepest
 
 
 def _with_negative_zeros(text: bytes) -> Any:

@@ -4,30 +4,20 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from termal.model.message import (
-    Approval,
-    CodexAppRequest,
-    Command,
-    Decision,
-    ElicitationRequest,
-    InteractionState,
-    Message,
-    UserInputRequest,
-)
+from termal.model.message import Approval, Asked, Command, Decision, InteractionState, Message
 
 Cause = Literal["ended", "cut", "restart"]
 """``ended``: the agent ended the turn; ``cut``: its process ended or a user stopped it; ``restart``: the daemon did."""
 
 _DECISIONS: dict[Cause, Decision] = {"ended": "canceled", "cut": "rejected", "restart": "interrupted"}
 _STATES: dict[Cause, InteractionState] = {"ended": "canceled", "cut": "canceled", "restart": "interrupted"}
-Interaction = Approval | UserInputRequest | ElicitationRequest | CodexAppRequest
 
 
 def is_pending(message: Message) -> bool:
     """``message`` is a request that waits for a person."""
     if isinstance(message, Approval):
         return message.decision == "pending"
-    return isinstance(message, UserInputRequest | ElicitationRequest | CodexAppRequest) and message.state == "pending"
+    return isinstance(message, Asked) and message.state == "pending"
 
 
 def closed(message: Message, cause: Cause) -> Message | None:
@@ -38,5 +28,5 @@ def closed(message: Message, cause: Cause) -> Message | None:
         return None
     if isinstance(message, Approval):
         return replace(message, decision=_DECISIONS[cause])
-    assert isinstance(message, UserInputRequest | ElicitationRequest | CodexAppRequest)
+    assert isinstance(message, Asked)
     return replace(message, state=_STATES[cause])

@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from termal.model.delegation import Enforcement, Mode, PolicyKind
+from termal.rules.settings import MODEL_CHARS
 from termal.rules.verdicts import Bad
 
 REVIEWERS = ("Claude", "Codex")
 """Agents whose permission protocol says which tool asks: only they can be let through to hand in a review."""
-MODEL_CHARS = 200
 
 
 class Work(NamedTuple):

@@ -86,6 +86,7 @@ _BRANCH_FLAGS = frozenset(
 )
 _BRANCH_VALUES = ("--sort=", "--format=", "--color=", "--abbrev=", "--column=", "--points-at=")
 _BRANCH_POINTS = ("--merged=", "--no-merged=", "--contains=", "--no-contains=")
+_BRANCH_LISTS = frozenset({"--list", "--contains", "--no-contains", "--merged", "--no-merged"})
 _GIT_WORD = re.compile(r"(?<![a-z0-9_])git(?![a-z0-9_])", re.I)
 _QUOTES = str.maketrans("", "", "'\"\\")
 
@@ -170,12 +171,12 @@ def _is_refused(option: str) -> bool:
 
 def _branch(options: list[str]) -> bool:
     """Lists only: a bare name would make a branch, unless it is a pattern or a point to compare with."""
-    listing = "--list" in options or any(option.startswith(("--contains", "--merged", "--no-")) for option in options)
+    lists = not _BRANCH_LISTS.isdisjoint(options)
     for option in options:
         if option.startswith("-"):
             if option not in _BRANCH_FLAGS and not option.startswith(_BRANCH_VALUES + _BRANCH_POINTS):
                 return False
-        elif not listing or not ({"--list", "--contains", "--no-contains", "--merged", "--no-merged"} & set(options)):
+        elif not lists:
             return False
     return True
 

@@ -5,11 +5,11 @@ from typing import Literal, NamedTuple
 
 from termal.model.delegation import Mode, WaitMode, WritePolicy
 from termal.rules.delegation_policy import decode_policy
+from termal.rules.settings import MODEL_CHARS
 from termal.rules.verdicts import Bad, Missing, Stale, Unbuilt
 
 PROMPT_BYTES = 65536
 TITLE_CHARS = 200
-MODEL_CHARS = 200
 DEFAULT_TITLE = "Delegated review"
 ACTIVE_LIMIT = 4
 """Active delegations of one parent."""
@@ -70,12 +70,7 @@ def checked_spawn(
 
 def checked_prompt(prompt: str) -> str:
     """Trimmed. Raises `Bad`."""
-    text = prompt.strip()
-    if not text:
-        raise Bad("prompt must be non-empty", reason="promptEmpty")
-    if len(text.encode("utf-8", "surrogatepass")) > PROMPT_BYTES:
-        raise Bad(f"prompt must be no larger than {PROMPT_BYTES} bytes", reason="promptTooLarge")
-    return text
+    return _text(prompt, "prompt", empty="promptEmpty")
 
 
 def checked_title(title: str | None) -> str:
@@ -96,21 +91,7 @@ def checked_model(model: str | None) -> str | None:
 
 def checked_followup(message: str) -> str:
     """Trimmed. Raises `Bad`."""
-    text = message.strip()
-    if not text:
-        raise Bad("the message must be non-empty", reason="followupEmpty")
-    if len(text.encode("utf-8", "surrogatepass")) > PROMPT_BYTES:
-        raise Bad(f"the message must be no larger than {PROMPT_BYTES} bytes", reason="promptTooLarge")
-    return text
-
-
-def depth_of(session_id: str, parents: Mapping[str, str]) -> int:
-    """How many ancestors a session was delegated through; ``parents`` maps a child to the parent that delegated it."""
-    seen = {session_id}
-    while (parent := parents.get(session_id)) is not None and parent not in seen:
-        seen.add(parent)
-        session_id = parent
-    return len(seen) - 1
+    return _text(message, "the message", empty="followupEmpty")
 
 
 def check_capacity(active: int, depth: int) -> None:
@@ -163,3 +144,12 @@ def is_satisfied(mode: WaitMode, watched: int, terminal: int, count: int | None)
     """Whether a wait on ``watched`` delegations is met once ``terminal`` of them are."""
     needed: dict[Literal["any", "all", "count"], int] = {"any": 1, "all": watched, "count": count or watched}
     return terminal >= needed[mode]
+
+
+def _text(text: str, name: str, *, empty: str) -> str:
+    trimmed = text.strip()
+    if not trimmed:
+        raise Bad(f"{name} must be non-empty", reason=empty)
+    if len(trimmed.encode("utf-8", "surrogatepass")) > PROMPT_BYTES:
+        raise Bad(f"{name} must be no larger than {PROMPT_BYTES} bytes", reason="promptTooLarge")
+    return trimmed

@@ -16,14 +16,12 @@ from termal.model.delegation import (
     Status,
 )
 from termal.model.message import Record
+from termal.rules.delegation_findings import FINDINGS
+from termal.rules.delegation_packet import ITEMS, TEXT_CHARS
 from termal.rules.delegation_result import INSPECTED
 from termal.rules.verdicts import Bad, Malformed
 
-TOPIC = "delegation-review-result/v1"
 KIND = "delegationReviewResult"
-FINDINGS = 100
-ITEMS = 200
-TEXT_CHARS = 16384
 ENVELOPE_BYTES = 262144
 LAST_LINE = 2**31 - 1
 """JSON knows numbers that neither the bus nor a client does."""

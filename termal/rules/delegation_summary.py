@@ -13,6 +13,7 @@ from termal.model.message import (
     CodexAppRequest,
     ElicitationRequest,
     ParallelAgent,
+    Request,
     UserInputRequest,
 )
 from termal.rules.delegation_policy import LABELS
@@ -21,9 +22,8 @@ SUMMARY_CHARS = 1000
 NOTHING_SAID = "Delegation state changed."
 UNAVAILABLE = "Unavailable"
 """Severity of a finding that says that nothing can be said."""
-Pending = Approval | UserInputRequest | ElicitationRequest | CodexAppRequest
 _ROW = {"queued": "running", "running": "running", "completed": "completed", "failed": "error", "canceled": "error"}
-_REQUESTS: dict[type[Pending], str] = {
+_REQUESTS: dict[type[Request], str] = {
     Approval: "Waits for approval",
     UserInputRequest: "Waits for input",
     ElicitationRequest: "Waits for MCP input",
@@ -58,7 +58,7 @@ def summary_of(record: DelegationRecord) -> DelegationSummary:
     return DelegationSummary(**shared, result=result_summary(result) if isinstance(result, DelegationResult) else UNSET)
 
 
-def card_row(record: DelegationRecord, pending: Pending | None = None) -> ParallelAgent:
+def card_row(record: DelegationRecord, pending: Request | None = None) -> ParallelAgent:
     """The row of the card; ``pending`` is what the child waits for a person for."""
     row = _ROW[record.status]
     status = "completed" if row == "completed" else "error" if row == "error" else "running"
@@ -77,7 +77,7 @@ def running_detail(record: DelegationRecord) -> str:
     return public_summary(" \u00b7 ".join(part for part in parts if part))
 
 
-def pending_detail(pending: Pending) -> str:
+def pending_detail(pending: Request) -> str:
     """What kind of answer a child waits for, and what it asks."""
     asked = f"{_REQUESTS[type(pending)]}: {pending.title}"
     detail = pending.detail.strip() or (pending.command if isinstance(pending, Approval) else "")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from termal.model.message import Diff, Message
@@ -61,8 +61,8 @@ def imported(header: dict[str, Any], session_id: str, workdir: str) -> Session:
     return session
 
 
-def stored_as(session: Session, key: str) -> StoredSession:
-    """The wrapper of a new ``session``. ``key`` is that of its creation."""
+def stored_as(session: Session, key: str | UnsetType = UNSET) -> StoredSession:
+    """The wrapper of a new ``session``. ``key`` is that of its creation, where that has one."""
     codex = session.agent == "Codex"
     return StoredSession(
         session=session,

@@ -2,14 +2,12 @@
 
 from termal.model.message import (
     Approval,
-    CodexAppRequest,
+    Asked,
     Command,
     Diff,
-    ElicitationRequest,
     FileChanges,
     Message,
     ParallelAgents,
-    UserInputRequest,
 )
 
 TEXT = 0
@@ -63,6 +61,6 @@ def _failed(message: Message) -> bool:
         return any(agent.status == "error" for agent in message.agents)
     if isinstance(message, Approval):
         return message.decision in _FAILED_DECISIONS
-    if isinstance(message, UserInputRequest | ElicitationRequest | CodexAppRequest):
+    if isinstance(message, Asked):
         return message.state in _FAILED_STATES
     return False

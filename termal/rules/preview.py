@@ -12,6 +12,7 @@ from termal.model.message import (
     Markdown,
     Message,
     ParallelAgents,
+    Request,
     SubagentResult,
     Text,
     Thinking,
@@ -84,7 +85,7 @@ def _agents(message: ParallelAgents) -> str:
     return wording.agents_line(len(states) - failed - done, done, failed)
 
 
-_Titled = Thinking | Markdown | Approval | UserInputRequest | ElicitationRequest | CodexAppRequest
+_Titled = Thinking | Markdown | Request
 _UNTITLED: dict[type, str] = {
     Approval: wording.NEEDS_APPROVAL,
     UserInputRequest: wording.NEEDS_INPUT,

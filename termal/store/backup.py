@@ -1,14 +1,13 @@
 """Consistent copies of database files, made while others write to them. Changes nothing in the sources."""
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import apsw
 
 from termal.store.connection import open_copy, open_reader
-from termal.store.files import SIDECARS, StoreRefused
+from termal.store.files import SIDECARS, StoreRefused, sync
 
 PAGES_PER_STEP = 512
 """2 MiB at a time: often enough to be told to stop, rarely enough to cost nothing."""
@@ -46,9 +45,9 @@ def back_up_together(targets: Mapping[Path, Path], *, on_step: OnStep | None = N
             with _partial(target) as partial:
                 _copy(reader, partial, on_step)
                 _check(partial)
-                _sync(partial)
+                sync(partial)
                 partial.replace(target)
-            _sync(target.parent)
+            sync(target.parent)
     return same_instant
 
 
@@ -97,14 +96,6 @@ def _partial(target: Path) -> Iterator[Path]:
         yield partial
     finally:
         _remove(partial)
-
-
-def _sync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(partial: Path) -> None:

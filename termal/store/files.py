@@ -38,7 +38,7 @@ def secure(path: Path) -> None:
 
     Raises `StoreRefused`: for a link always, for a mode that cannot be changed unless the operator allowed it.
     """
-    for file in _files(path):
+    for file in files_of(path):
         try:
             mode = file.lstat().st_mode
         except FileNotFoundError:
@@ -71,11 +71,21 @@ def size_bytes(path: Path) -> int:
         return 0
 
 
+def sync(place: Path) -> None:
+    """Have what was written to a file, or renamed in a folder, on the disk. Of no file that SQLite has open."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def wal(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def _files(path: Path) -> Iterator[Path]:
+def files_of(path: Path) -> Iterator[Path]:
+    """The database and its sidecars, whether they are there or not."""
     yield path
     for suffix in SIDECARS:
         yield path.with_name(path.name + suffix)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from termal.store.files import SIDECARS
+from termal.store.files import SIDECARS, files_of
 
 LOOK_S = 1.0
 """How often the owner of an idle database looks."""
@@ -24,7 +24,7 @@ class Presence:
     """What the three files of an open database are. One per thread that looks."""
 
     def __init__(self, path: Path) -> None:
-        self._files = [path, *(path.with_name(path.name + suffix) for suffix in SIDECARS)]
+        self._files = list(files_of(path))
         self._known: dict[Path, Identity] = {}
         self.lost()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from termal.faults import fault
 from termal.store.connection import StoreError, open_writer
-from termal.store.files import SIDECARS, StoreRefused, secure
+from termal.store.files import SIDECARS, StoreRefused, files_of, secure, sync
 from termal.store.manifest import Manifest
 
 _SUFFIX = ".restoring"
@@ -31,7 +31,7 @@ def put_back_files(
         secure(root / name)
     for name in wanted:
         _prepare(backup / name, root / (name + _SUFFIX))
-    _sync(root)
+    sync(root)
     if mark.exists():
         # What is there now is a mixture; the first attempt has kept what was there before it.
         aside = Path(mark.read_text("utf-8"))
@@ -40,7 +40,7 @@ def put_back_files(
         for name in names:
             _settle(root / name)
             _keep(root / name, aside)
-        _sync(aside)
+        sync(aside)
         _write(mark, str(aside))
     for name in names:
         fault("restore.file")
@@ -51,9 +51,9 @@ def put_back_files(
             (root / (name + _SUFFIX)).replace(root / name)
         else:
             (root / name).unlink(missing_ok=True)
-    _sync(root)
+    sync(root)
     mark.unlink()
-    _sync(mark.parent)
+    sync(mark.parent)
     return aside
 
 
@@ -62,7 +62,7 @@ def _write(mark: Path, text: str) -> None:
     partial.write_text(text, "utf-8")
     partial.chmod(0o600)
     partial.replace(mark)
-    _sync(mark.parent)
+    sync(mark.parent)
 
 
 def _prepare(source: Path, copy: Path) -> None:
@@ -84,18 +84,10 @@ def _settle(path: Path) -> None:
 
 def _keep(path: Path, aside: Path) -> None:
     """A second name for each file: nothing of it is gone before the new one stands in its place."""
-    for file in (path, *(path.with_name(path.name + suffix) for suffix in SIDECARS)):
+    for file in files_of(path):
         if file.exists():
             try:
                 (aside / file.name).hardlink_to(file)
             except OSError:
                 # A file system without links, or the folder of backups is on another one.
                 shutil.copy2(file, aside / file.name)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

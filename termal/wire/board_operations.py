@@ -2,6 +2,7 @@
 
 import msgspec
 
+from termal.rules.board_field import PAGE_ENTRIES
 from termal.wire.operation import read, write
 from termal.wire.turns import JsonReply
 
@@ -9,7 +10,7 @@ from termal.wire.turns import JsonReply
 class ReadBoard(msgspec.Struct, frozen=True):
     session_id: str
     after_key: str | None = None
-    limit: int = 100
+    limit: int = PAGE_ENTRIES
     snapshot_generation: int | None = None
     known_generation: int | None = None
 

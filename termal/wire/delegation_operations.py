@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from termal.model.delegation import Actor
+from termal.rules.delegation_output import DEFAULT_BYTES
 from termal.wire.operation import read, write
 from termal.wire.turns import Anything, JsonReply
 
@@ -48,7 +49,7 @@ class ReadOutput(msgspec.Struct, frozen=True, kw_only=True):
     parent_session_id: str
     delegation_id: str
     offset_bytes: int = 0
-    limit_bytes: int = 4096
+    limit_bytes: int = DEFAULT_BYTES
     actor: Actor = "rest"
 
 

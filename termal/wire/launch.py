@@ -8,6 +8,9 @@ import msgspec
 VARIABLE = "TERMAL_LAUNCH"
 MARK_VARIABLE = "TERMAL_RUNTIME"
 """In the environment of every process of ours: names the data directory, so that leftovers can be found and ended."""
+TOKEN_VARIABLE = "TERMAL_TOKEN"  # noqa: S105 - the name of a variable
+"""In the environment of clients of ours: what opens a daemon that asks for tokens."""
+DEFAULT_PORT = 8787
 
 StartKind = Literal["boot", "replacement"]
 AuthKind = Literal["none", "token"]
@@ -30,7 +33,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     start: StartKind
     mark: str
     host: str = "127.0.0.1"
-    port: int = 8787
+    port: int = DEFAULT_PORT
     running: list[str] = []
     portable: bool = False
     wait: bool = False

@@ -7,8 +7,6 @@ import msgspec
 from termal.wire.operation import read, write
 from termal.wire.turns import Anything, JsonReply
 
-Lifecycle = Literal["durableButNotWoken", "queuedBehindActiveTurn", "recoveredWake", "deliveredToIdleSession"]
-"""``notificationState`` of a message."""
 Outcome = Literal["durableButNotWoken", "queuedBehindActiveTurn", "deliveredToIdleSession"]
 """``notificationDisposition`` of a receipt."""
 
@@ -149,6 +147,8 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Marks(msgspec.Struct, frozen=True):
+    """What became of wakes, in the order in which it was committed."""
+
     marks: list[Mark]
 
 

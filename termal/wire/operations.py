@@ -1,6 +1,7 @@
 """The whole operation table: importing this module makes every operation known to a server."""
 
 from termal.wire import (
+    agent_operations,
     board_operations,
     coordination_operations,
     delegation_operations,
@@ -18,6 +19,7 @@ from termal.wire.operation import OPERATIONS
 
 __all__ = [
     "OPERATIONS",
+    "agent_operations",
     "board_operations",
     "coordination_operations",
     "delegation_operations",

@@ -1,9 +1,8 @@
 """Mailbox wakes in the prompt queue of a session: what `wake` and `coordination` ask of `state`."""
 
-from typing import Literal
-
 import msgspec
 
+from termal.wire.mail_operations import Outcome
 from termal.wire.operation import read, write
 from termal.wire.turns import Anything
 
@@ -29,7 +28,7 @@ class OfferWake(msgspec.Struct, frozen=True):
 class WakeOffered(msgspec.Struct, frozen=True):
     """What became of an offer, durably. ``reason`` says why nothing could be woken."""
 
-    outcome: Literal["deliveredToIdleSession", "queuedBehindActiveTurn", "durableButNotWoken"]
+    outcome: Outcome
     reason: str = ""
 
 

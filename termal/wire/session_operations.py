@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from termal.rules.history_page import PAGE_MESSAGES, TAIL_MESSAGES
 from termal.wire.facts import StateFacts
 from termal.wire.operation import read, write
 from termal.wire.turns import Anything, JsonReply, TurnConfirmed, TurnReport
@@ -33,7 +34,7 @@ class CreateSession(msgspec.Struct, frozen=True, kw_only=True):
 
 class ReadSession(msgspec.Struct, frozen=True):
     session_id: str
-    tail: int = 20
+    tail: int = TAIL_MESSAGES
 
 
 class ReadHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True):
     after: str | None = None
     around: int | None = None
     from_start: bool = False
-    limit: int = 64
+    limit: int = PAGE_MESSAGES
 
 
 class PromptImage(msgspec.Struct, frozen=True):

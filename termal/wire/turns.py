@@ -249,6 +249,7 @@ class SessionSpec(msgspec.Struct, frozen=True):
     ``modes`` holds the session's settings under their wire names (``claudeApprovalMode``, ``geminiApprovalMode``, ...).
     ``external_session_id`` is the agent's conversation to resume, or None for a new one. ``delegated``: nobody watches;
     what its settings do not allow is refused, never asked. ``submits_review``: a required review of it is running.
+    ``ends_with_turn``: its agent, with all that it started, is ended before the turn is said to have ended.
     """
 
     session_id: str
@@ -261,6 +262,7 @@ class SessionSpec(msgspec.Struct, frozen=True):
     mcp_servers: list[McpServer] = []
     delegated: bool = False
     submits_review: bool = False
+    ends_with_turn: bool = False
 
 
 class HeldTurn(msgspec.Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from termal.wire.mail_operations import Mark, Outcome, Unread
+from termal.wire.mail_operations import Marks, Outcome, Unread, UnreadOf
 from termal.wire.operation import read, write
-from termal.wire.queue_operations import Wake
+from termal.wire.queue_operations import RetractWakes, Wake
 from termal.wire.turns import Anything
 
 
@@ -16,14 +16,6 @@ class Notify(msgspec.Struct, frozen=True):
 
 class Notified(msgspec.Struct, frozen=True):
     outcome: Outcome
-
-
-class Retract(msgspec.Struct, frozen=True):
-    """The receiver acknowledged ``mailbox_id`` up to ``through``."""
-
-    session_id: str
-    mailbox_id: str
-    through: int
 
 
 class Prepare(msgspec.Struct, frozen=True):
@@ -44,25 +36,14 @@ class Prepared(msgspec.Struct, frozen=True):
     settled: bool = False
 
 
-class Rebuild(msgspec.Struct, frozen=True):
-    session_id: str
-    mailbox_id: str
-
-
 class Rebuilt(msgspec.Struct, frozen=True):
     """The wake for the newest unread message, None when nothing is unread."""
 
     wake: Wake | None = None
 
 
-class Report(msgspec.Struct, frozen=True):
-    """What became of wakes, in the order in which it was committed."""
-
-    marks: list[Mark]
-
-
 WAKE_NOTIFY = write("wake.notify", Notify, Notified, repeatable=True)
-WAKE_RETRACT = write("wake.retract", Retract, Anything, repeatable=True)
+WAKE_RETRACT = write("wake.retract", RetractWakes, Anything, repeatable=True)
 WAKE_PREPARE = read("wake.prepare", Prepare, Prepared)
-WAKE_REBUILD = read("wake.rebuild", Rebuild, Rebuilt)
-WAKE_REPORT = write("wake.report", Report, Anything, repeatable=True, timeout_s=None)
+WAKE_REBUILD = read("wake.rebuild", UnreadOf, Rebuilt)
+WAKE_REPORT = write("wake.report", Marks, Anything, repeatable=True, timeout_s=None)

@@ -94,13 +94,13 @@ class Control:
         self._send(Beat(self._depth(), p50, p99, self._facts()))
 
     def _send(self, line: ToSupervisor) -> None:
-        self._waiting += encode_line(line) + b"\n"
+        """Never waits. To a supervisor that has not read for so long that nothing more fits the line is not sent."""
+        data = encode_line(line) + b"\n"
+        if len(self._waiting) + len(data) <= LINE_BYTES:
+            self._waiting += data
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             sent = self._socket.send(self._waiting)
             self._waiting = self._waiting[sent:]
-        if len(self._waiting) > LINE_BYTES:
-            # The supervisor has not read for a long time: old heartbeats are worth nothing.
-            self._waiting = b""
 
     def _read(self) -> None:
         try:

@@ -3,7 +3,6 @@
 It knows nothing of what a worker does; each worker's ``__main__`` hands its own start to `main`.
 """
 
-import faulthandler
 import os
 import sys
 import time
@@ -17,12 +16,13 @@ from termal.bus.server import Handler, Server
 from termal.config import Config, ConfigRefused, read_config
 from termal.home import Home, find_home
 from termal.log import Log
-from termal.procs.death import tie_to_parent, worker_signals
+from termal.procs.death import worker_signals
 from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_REFUSED, EXIT_USAGE, Go, Stop
 from termal.wire.envelope import MalformedFrame
 from termal.wire.errors import Busy
 from termal.wire.launch import Launch
 from termal.worker.control import Control, Facts, no_facts
+from termal.worker.launched import launched
 from termal.worker.stats import Stats
 
 _TICK_S = 0.02
@@ -173,8 +173,7 @@ class Process:
         self.log.info("worker.draining", secondsLeft=round(left_s, 3))
         if self._server is not None:
             self._server.drain(STOPPING)
-        if self._duties is not None:
-            self._duties.drain()
+        self._duties.drain()
         self._ticker = self.loop.every(_TICK_S, self._drained)
 
     def _drained(self) -> None:
@@ -207,15 +206,9 @@ def main(start: Start, *, refusals: tuple[type[Exception], ...] = ()) -> int:
     ``refusals`` are the exceptions of ``start`` that mean "not with this file": their text goes to the operator and
     the worker is not started again. Everything else that it raises is a fault, and worth another try.
     """
-    try:
-        launch = Launch.from_environment(os.environ)
-    except (KeyError, msgspec.MsgspecError):
-        sys.stderr.write("this program is a part of TermAl and is started by it: run `termal serve`\n")
+    launch = launched(os.environ, worker_signals)
+    if launch is None:
         return EXIT_USAGE
-    # SIGABRT is how the supervisor ends a worker that hangs: the stacks of all threads go to stderr first.
-    faulthandler.enable()
-    worker_signals()
-    tie_to_parent(launch.control_fd, launch.portable)
     process = Process(launch)
     try:
         if not process.wait_for_go():

@@ -20,6 +20,7 @@ EXAMPLES = int(os.environ.get("API_EXAMPLES", "25"))
 SEED = int(os.environ.get("API_SEED", "1"))
 RUN_S = 200 + 4 * EXAMPLES
 NEVER_ENDS = "/api/events"
+NOT_BUILT = r"/delegations/\{delegation_id\}/(import|worktree)"
 UNCHECKED = (
     # Rules that no schema tells (which settings an agent has, that a directory exists) refuse well-formed requests.
     "positive_data_acceptance",
@@ -71,6 +72,8 @@ def generated(daemon: Daemon) -> "subprocess.CompletedProcess[str]":
     arguments = [
         f"{daemon.url}/api/openapi.json",
         f"--exclude-path={NEVER_ENDS}",
+        # The generator takes a 501 for a fault.
+        f"--exclude-path-regex={NOT_BUILT}",
         f"--exclude-checks={','.join(UNCHECKED)}",
         f"--max-examples={EXAMPLES}",
         f"--seed={SEED}",

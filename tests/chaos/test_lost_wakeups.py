@@ -24,6 +24,6 @@ def shared_daemon() -> Iterator[House]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_parent_that_waits_is_resumed_exactly_once(shared_daemon: House, tmp_path: Path, part: int) -> None:
     chance = random.Random(part)
-    for number in range(ROUNDS // PARTS):
-        one_round(shared_daemon, tmp_path / str(number), chance)
+    killed = [one_round(shared_daemon, tmp_path / str(number), chance) for number in range(ROUNDS // PARTS)]
     shared_daemon.warm()
+    assert any(killed)

@@ -1,7 +1,6 @@
 """The gateway's application in this process, with real sockets to fake workers, driven by Falcon's conductor."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -17,17 +16,20 @@ from termal.home import find_home, prepare
 from termal.log import Log
 from termal.wire.launch import Launch
 from tests.support.fake_state import FakeCoordination, FakeState
+from tests.support.waiting import until
 
 PORT = 8787
-LIMIT_S = 5.0
 
 
 class App:
-    """A gateway that serves, its fake state, and the ways to ask it."""
+    """A gateway that serves, its fake state and coordination, and the ways to ask it."""
 
-    def __init__(self, gateway: Gateway, conductor: ASGIConductor, state: FakeState) -> None:
+    def __init__(
+        self, gateway: Gateway, conductor: ASGIConductor, state: FakeState, coordination: FakeCoordination
+    ) -> None:
         self.gateway = gateway
         self.state = state
+        self.coordination = coordination
         self._conductor = conductor
 
     async def request(self, method: str, path: str, json: Any = None, **more: Any) -> Result:
@@ -55,14 +57,6 @@ class App:
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         await until(condition, what)
-
-
-async def until(condition: Callable[[], object], what: str) -> None:
-    """Let the loop run until ``condition`` holds, at most five seconds."""
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for: {what}"
-        await asyncio.sleep(0.005)
 
 
 class Reader:
@@ -95,12 +89,12 @@ class Reader:
 
     async def wait_for(self, count: int) -> list[tuple[str, Any]]:
         """The events, as soon as there are ``count``."""
-        end = time.monotonic() + LIMIT_S
-        while len(self.events) < count:
-            assert time.monotonic() < end, f"waited in vain for event {count}: {self.text[-400:]}"
-            await asyncio.sleep(0.005)
-            await self.read()
+        await self.until(lambda: len(self.events) >= count, f"event {count}")
         return self.events
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        """Read on until ``condition`` holds."""
+        await until(condition, what, between=self.read)
 
 
 Scenario = Callable[[App], Awaitable[None]]
@@ -120,16 +114,16 @@ def serve(run_dir: Path, scenario: Scenario, *, config: Config | None = None, st
         port=PORT,
     )
 
-    async def body(running: FakeState) -> None:
+    async def body(running: FakeState, coordination: FakeCoordination) -> None:
         gateway = Gateway(launch, config or Config(), Log("gateway", home.log("gateway")))
         try:
             async with ASGIConductor(make_app(gateway)) as conductor:
                 await until(lambda: gateway.is_up("state") and gateway.is_up("coordination"), "the workers")
-                await scenario(App(gateway, conductor, running))
+                await scenario(App(gateway, conductor, running, coordination))
         finally:
             # After a failure the conductor does not shut its application down.
             gateway.close()
             gateway.log.close()
 
-    with state or FakeState(run_dir) as running, FakeCoordination(run_dir):
-        asyncio.run(body(running))
+    with state or FakeState(run_dir) as running, FakeCoordination(run_dir) as coordination:
+        asyncio.run(body(running, coordination))

@@ -179,17 +179,32 @@ def test_no_tool_takes_another_parent(api: ScriptedApi) -> None:
     api.on(own, Reply(201, {**created, "serverInstanceId": "life-1"}))
     api.on(SEND, Reply(202, receipt()))
     api.on(f"POST {OWN}/delegation-waits", failure(404, "not_found"))
+    api.on(f"GET {OWN}/mailboxes", Reply(200, []))
     foreign = {"parentSessionId": "session-666"}
+    named = {
+        "delegationId": "d-1",
+        "delegationIds": ["d-1"],
+        "message": "m",
+        "mailboxId": "mailbox-1",
+        "messageId": "m-1",
+        "expectedProcessedThrough": 0,
+        "processedThrough": 1,
+        "key": "a",
+        "expectedRevision": 0,
+        "idempotencyKey": "k",
+        "value": 1,
+    }
 
     async def story(bridge: Kit) -> None:
         for tool in await bridge.tools():
             assert "parentSessionId" not in str(tool["inputSchema"])
         await bridge.done("termal_spawn_session", prompt="x", **foreign)
         await bridge.done("termal_send_to_session", **MAIL, **foreign)
-        for name in FOR_ALL[2:]:
-            await bridge.call(name, delegationId="d-1", delegationIds=["d-1"], message="m", **foreign)
+        for name in [*FOR_ALL[1:], *PEER[1:]]:
+            before = len(api.asked)
+            await bridge.call(name, **named, **foreign)
+            assert len(api.asked) > before, name
 
     with_bridge(api, story)
-    assert "parentSessionId" not in api.of(own)[0].json
-    assert len(api.asked) > 8
+    assert not [asked for asked in api.asked if "session-666" in str(asked) or "session-666" in str(asked.json)]
     assert all(asked.path.startswith(f"{OWN}/") or asked.path == "/api/state" for asked in api.asked)

@@ -123,10 +123,12 @@ def test_a_review_that_is_over_is_not_submitted_without_a_person(codex: CodexKit
 def test_another_server_that_says_it_is_ours_is_never_accepted(codex: CodexKit, changes: Json) -> None:
     async def scenario() -> None:
         adapter = await codex.started(**changes)
-        for item in (["evil", SUBMIT_TOOL, REVIEW], [SERVER, SUBMIT_TOOL, REVIEW]):
-            turn = await codex.prompt(adapter, claim("evil", item=item))
+        # A session that asks nobody declines the call of another server; a form that is no call goes to a person.
+        for server, asks in (("evil", changes is ASKS), (SERVER, True)):
+            turn = await codex.prompt(adapter, claim("evil", item=[server, SUBMIT_TOOL, REVIEW]))
             await turn.until(lambda: turn.of(ElicitationAsked) or turn.of(TurnEnded), "a question or the end")  # noqa: B023
-            if turn.of(ElicitationAsked):
+            assert bool(turn.of(ElicitationAsked)) == asks
+            if asks:
                 assert not (await declined(adapter, turn)).own_tool
             assert answers(turn) == [{"action": "decline", "content": None}]
 

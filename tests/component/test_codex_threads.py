@@ -27,7 +27,7 @@ class Talk:
 
     async def order(self, action: ThreadAction, turns: int = 1) -> ThreadDone:
         spec = self.codex.spec(external_session_id=self.thread)
-        return await self.adapter.thread(ThreadCommand(spec, action, turns))
+        return await self.adapter.thread(ThreadCommand(spec, action, turns), lambda _: None)
 
     async def goes_on(self, text: str = "say on") -> None:
         if not self.adapter.alive:

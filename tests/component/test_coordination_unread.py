@@ -7,10 +7,11 @@ from typing import Literal
 import apsw
 import pytest
 
+from termal.model.mail import CONTROL_TOPIC
 from termal.wire.mail_operations import AskStale, AskUnwoken, ListUnread, Mark
 from tests.support.coordination_rows import add_mailbox, add_message
 from workers.coordination import marks, unread
-from workers.coordination.schema import CONTROL_TOPIC, create_tables
+from workers.coordination.schema import create_tables
 
 Event = Literal["delivered", "recovered", "rewoken"]
 NOBODY: set[str] = set()
@@ -168,17 +169,21 @@ def test_the_figures_say_how_much_waits_and_since_when(store: apsw.Connection) -
     assert (counts.unread_since, counts.unwoken_since) == ("2026-01-01", "2026-01-02")
 
 
-def test_no_question_reads_the_history(store: apsw.Connection) -> None:
+@pytest.mark.parametrize(
+    ("topic", "state", "read"),
+    [(None, "deliveredToIdleSession", True), (CONTROL_TOPIC, "durableButNotWoken", False)],
+    ids=["delivered mail", "reviews"],
+)
+def test_no_question_reads_the_history(topic: str | None, state: str, read: bool) -> None:
     """The work is counted in steps of SQLite's own machine: the same for few and for many old rows."""
 
-    def steps(history: int, name: str) -> list[int]:
-        mailbox = add_mailbox(store, "a", name)
-        store.execute("BEGIN")
+    def steps(history: int) -> list[int]:
+        store = apsw.Connection(":memory:")
+        create_tables(store)
+        mailbox = add_mailbox(store, "a", "b", cursors=(0, history if read else 0))
         for _ in range(history):
-            add_message(store, mailbox, "a", name, state="deliveredToIdleSession")
-        store.execute("UPDATE mailbox_participants SET processed_through = ? WHERE session_id = ?", (history, name))
-        add_message(store, mailbox, "a", name)
-        store.execute("COMMIT")
+            add_message(store, mailbox, "a", "b", topic=topic, state=state)
+        add_message(store, mailbox, "a", "b")
         counted = 0
 
         def count() -> bool:
@@ -189,19 +194,22 @@ def test_no_question_reads_the_history(store: apsw.Connection) -> None:
         figures = []
         store.set_progress_handler(count, 1)
         for ask in (
-            lambda: unread.unwoken(store, AskUnwoken(name, head=(mailbox, 1)), NOBODY),
-            lambda: unread.unread_of(store, name, mailbox),
-            lambda: marks.apply(store, [Mark(name, mailbox, history + 1, "recovered")]),
-            lambda: marks.apply(store, [Mark(name, mailbox, history + 1, "delivered")]),
-            lambda: marks.apply(store, [Mark(name, mailbox, history + 1, "rewoken")]),
+            lambda: unread.unwoken(store, AskUnwoken("b", head=(mailbox, 1)), NOBODY),
+            lambda: unread.unread_of(store, "b", mailbox),
+            lambda: unread.unread_page(store, ListUnread(), NOBODY),
+            lambda: unread.unread_page(store, ListUnread(only_unwoken=True), NOBODY),
+            lambda: unread.counts(store),
+            lambda: marks.apply(store, [Mark("b", mailbox, history + 1, "recovered")]),
+            lambda: marks.apply(store, [Mark("b", mailbox, history + 1, "delivered")]),
+            lambda: marks.apply(store, [Mark("b", mailbox, history + 1, "rewoken")]),
         ):
             counted = 0
             ask()
             figures.append(counted)
-        store.set_progress_handler(None)
+        store.close()
         return figures
 
-    for fewer, more in zip(steps(20, "x"), steps(1000, "y"), strict=True):
+    for fewer, more in zip(steps(20), steps(1000), strict=True):
         assert more < fewer + 20
 
 

@@ -131,6 +131,7 @@ def test_a_child_that_cannot_be_started_is_a_failed_delegation(work: Delegating)
 
 # ----------------------------------------------------------------------- what is refused
 
+A05, A07 = pytest.mark.case("A05"), pytest.mark.case("A07")
 REFUSED = [
     pytest.param({"prompt": " \n "}, InvalidRequest, "promptEmpty", id="blank-prompt", marks=pytest.mark.case("A02")),
     pytest.param({"prompt": "x" * 65537}, InvalidRequest, "promptTooLarge", id="65537-bytes"),
@@ -138,8 +139,10 @@ REFUSED = [
     pytest.param({"title": "x" * 201}, InvalidRequest, "titleTooLong", id="title"),
     pytest.param({"title": "x" * 201, "mode": "worker"}, InvalidRequest, "titleTooLong", id="title-before-mode"),
     pytest.param({"model": "x" * 201}, InvalidRequest, "modelTooLong", id="model"),
-    pytest.param({"mode": "worker"}, NotImplementedYet, "workerNotImplemented", id="worker"),
-    pytest.param({"policy": "sharedWorktree"}, NotImplementedYet, "sharedWorktreeNotImplemented", id="shared"),
+    pytest.param({"mode": "worker"}, NotImplementedYet, "workerNotImplemented", id="worker", marks=A05),
+    pytest.param(
+        {"policy": "sharedWorktree"}, NotImplementedYet, "sharedWorktreeNotImplemented", id="shared", marks=A05
+    ),
     pytest.param({"policy": True}, Unprocessable, "invalidJson", id="policy-flag"),
     pytest.param({"policy": {"readOnly": True, "isolatedWorktree": {}}}, Unprocessable, "invalidJson", id="two-kinds"),
     pytest.param({"parent": " "}, InvalidRequest, "parentIdRequired", id="blank-parent"),
@@ -148,15 +151,20 @@ REFUSED = [
     pytest.param({"cwd": "nowhere"}, InvalidRequest, "cwdInvalid", id="no-directory"),
     pytest.param({"cwd": "x" * 4097}, InvalidRequest, "cwdTooLong", id="long-cwd"),
     pytest.param({"cwd": "/"}, InvalidRequest, "cwdOutsideProject", id="outside"),
-    pytest.param({"agent": "Cursor", "mode": "reviewer"}, InvalidRequest, "reviewerAgentUnsupported", id="cursor"),
-    pytest.param({"agent": "Gemini", "mode": "reviewer"}, InvalidRequest, "reviewerAgentUnsupported", id="gemini"),
-    pytest.param({"agent": "OpenCode", "mode": "reviewer"}, InvalidRequest, "reviewerAgentUnsupported", id="opencode"),
+    pytest.param(
+        {"agent": "Cursor", "mode": "reviewer"}, InvalidRequest, "reviewerAgentUnsupported", id="cursor", marks=A07
+    ),
+    pytest.param(
+        {"agent": "Gemini", "mode": "reviewer"}, InvalidRequest, "reviewerAgentUnsupported", id="gemini", marks=A07
+    ),
+    pytest.param(
+        {"agent": "OpenCode", "mode": "reviewer"}, InvalidRequest, "reviewerAgentUnsupported", id="opencode", marks=A07
+    ),
     pytest.param({"agent": "OpenCode"}, InvalidRequest, "readOnlyAgentUnsupported", id="opencode-read-only"),
     pytest.param({"agent": "Nobody"}, InvalidRequest, "unknownAgent", id="unknown-agent"),
 ]
 
 
-@pytest.mark.case("A05", "A07")
 @pytest.mark.parametrize(("fields", "kind", "reason"), REFUSED)
 def test_what_is_refused_makes_nothing(work: Delegating, fields: Json, kind: type[Exception], reason: str) -> None:
     before = sessions(work)

@@ -1,5 +1,6 @@
 """Delegations canceled and gone on with; the read-only lock while they run."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -173,6 +174,46 @@ def test_a_repeated_follow_up_starts_nothing_again(work: Delegating) -> None:
     assert len(work.turns_of(child_of(spawned))) == 2
 
 
+def far_card(own: House, messages: int = 3000) -> tuple[Delegating, Json]:
+    """A delegation that is over, whose card is far up in its parent's transcript and not in memory."""
+    work = own.work()
+    spawned = done(work)
+    own.state.stop()
+    own.state.write(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO messages"
+        " (session_id, position, message_id, value_json) SELECT ?, i, 'far-' || i, json_object('type', 'text', 'id',"
+        " 'far-' || i, 'timestamp', 'now', 'author', 'assistant', 'text', printf('%.*c', 4000, 'x')) FROM n",
+        (messages, work.parent),
+    )
+    own.state.write(
+        "UPDATE session_overviews SET value_blob = value_blob || zeroblob(?) WHERE session_id = ?",
+        (messages, work.parent),
+    )
+    own.state.change_row(work.parent, session={"messageCount": messages + 1, "messagesLoaded": False})
+    own.state.start(environment=own.environment)
+    own.serving()
+    return work, spawned
+
+
+def test_a_follow_up_that_is_repeated_while_its_card_is_looked_for_is_answered_like_the_first() -> None:
+    with a_house() as own:
+        work, spawned = far_card(own)
+        again = work.following(spawned, "once")
+        both = [own.state.begin(DELEGATION_FOLLOWUP, again) for _ in range(3)]
+        assert [json.loads(outcome.reply().json)["delegation"]["status"] for outcome in both] == ["running"] * 3
+        assert len(work.turns_of(child_of(spawned))) == 2
+
+
+def test_of_two_follow_ups_whose_card_is_looked_for_one_is_refused_and_that_is_audited() -> None:
+    with a_house() as own:
+        work, spawned = far_card(own)
+        both = [own.state.begin(DELEGATION_FOLLOWUP, work.following(spawned, text)) for text in ("one", "two")]
+        errors = [error for _, error in (outcome.wait() for outcome in both) if error is not None]
+        assert [error.reason for error in errors] == ["stillRunning"]
+        audited = [(event["outcome"], event.get("detail")) for event in work.audit() if event["kind"] == "followup"]
+        assert sorted(audited) == [("ok", None), ("rejected", "stillRunning")]
+
+
 @pytest.mark.case("A71")
 def test_a_follow_up_that_cannot_start_leaves_the_result_as_it_was(work: Delegating) -> None:
     spawned = work.spawn(mode="reviewer")
@@ -274,7 +315,7 @@ def test_a_project_is_locked_as_a_whole_and_paths_by_their_parts(house: House) -
     inside.cancel(spawned)
 
 
-def test_the_lock_holds_from_the_record_when_the_child_is_not_there() -> None:
+def test_a_delegation_whose_child_is_not_there_fails_and_locks_nobody() -> None:
     with a_house() as own:
         work = own.work()
         sibling = own.state.create(workdir=str(work.workdir))
@@ -289,7 +330,7 @@ def test_the_lock_holds_from_the_record_when_the_child_is_not_there() -> None:
             "failed",
             "The child session no longer exists.",
         )
-        assert own.state.read(sibling)["status"] == "idle"
+        own.state.answer(sibling, asking(work, sibling), "accepted")
 
 
 def test_a_child_ends_while_it_is_canceled_and_one_end_wins(work: Delegating) -> None:

@@ -87,6 +87,65 @@ def test_a_card_in_front_of_what_is_in_memory_is_written_and_its_overview_kept(m
     assert [one.status for one in found.delegations.values()] == ["failed"]
 
 
+@pytest.mark.parametrize("grown", [0, 1, 3, 100], ids=["shorter", "another-there", "longer", "out-of-memory"])
+def test_a_card_that_was_taken_back_with_the_transcript_is_written_nowhere(memory: Memory, grown: int) -> None:
+    parent = memory.create()
+    record = record_of(parent.id, "session-9")
+    cards = Cards(memory.book)
+    change = memory.book.change()
+    cards.append(change, parent, record)
+    change.delegation(record)
+    change.commit()
+    memory.commit()
+    parent.start_over([])
+    cards.forget(parent)
+    memory.say(parent, grown)
+    memory.commit()
+    before = memory.rows(parent)
+    change = memory.book.change()
+    assert not cards.refresh(change, record_of(parent.id, "session-9", status="failed"))
+    assert change.empty
+    memory.commit()
+    assert memory.rows(parent) == before
+
+
+def test_the_place_of_a_card_beyond_the_end_of_the_transcript_is_not_believed(memory: Memory) -> None:
+    parent = memory.create()
+    record = record_of(parent.id, "session-9")
+    cards = Cards(memory.book)
+    memory.say(parent, 3)
+    change = memory.book.change()
+    cards.append(change, parent, record)
+    change.delegation(record)
+    change.commit()
+    memory.commit()
+    parent.start_over([])
+    assert not cards.found(record)
+    assert not cards.refresh(memory.book.change(), record_of(parent.id, "session-9", status="failed"))
+
+
+def test_a_place_that_was_read_before_the_transcript_was_taken_back_is_not_remembered(memory: Memory) -> None:
+    parent = memory.create()
+    record = record_of(parent.id, "session-9")
+    cards = Cards(memory.book)
+    change = memory.book.change()
+    cards.append(change, parent, record)
+    change.delegation(record)
+    change.commit()
+    memory.commit()
+    connection = apsw.Connection(str(memory.path))
+    found = cards.stored(connection, record)
+    connection.close()
+    assert found is not None
+    seen = cards.rewritten
+    parent.start_over([])
+    cards.forget(parent)
+    cards.remember(record, *found, seen=seen)
+    memory.say(parent, 100)
+    memory.commit()
+    assert not cards.found(record)
+
+
 @pytest.mark.case("A38")
 def test_a_child_on_another_daemon_is_at_work_as_long_as_it_says_so(memory: Memory) -> None:
     child = memory.create()

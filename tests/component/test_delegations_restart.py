@@ -249,6 +249,7 @@ def test_a_fan_in_never_passes_an_older_prompt_of_a_person(house: House) -> None
     before = work.queue()
     house.restart()
     house.serving()
+    assert work.queue() == before
     other = house.work()
     other.finish(other.spawn(), packet())
     assert work.queue() == before

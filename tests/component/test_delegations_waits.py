@@ -1,11 +1,13 @@
 """Waits for delegations: met, partly met, met too late, lost with their parent; the prompt that comes of them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from termal.wire.delegation_operations import DELEGATION_WAIT, DELEGATION_WAITS, DelegationsOf
 from termal.wire.errors import Conflict, InvalidRequest, NotFound
+from termal.wire.session_operations import PROMPT_SEND
 from termal.wire.turns import TextDelta
 from tests.support.delegating import Delegating, House, a_house, packet
 from tests.support.state_worker import Json
@@ -64,6 +66,7 @@ def test_all_wakes_the_parent_once_with_every_result(work: Delegating) -> None:
     ]
     assert "First result." in prompt
     assert "Second result." in prompt
+    work.state.deltas()
     [consumed] = [event for event in work.told("delegationWaitConsumed") if event["parentSessionId"] == work.parent]
     assert (consumed["reason"], consumed["waitId"]) == ("completed", answer["wait"]["id"])
     assert work.state.json(DELEGATION_WAITS, DelegationsOf(work.parent))["delegationWaits"] == []
@@ -102,6 +105,7 @@ def test_a_deadline_wakes_with_what_is_there(work: Delegating) -> None:
     assert "Partial: " in prompt
     assert f"- {name(second)}: running, not ended by the deadline" in prompt
     assert "In time." in prompt
+    work.state.deltas()
     [consumed] = [event for event in work.told("delegationWaitConsumed") if event["parentSessionId"] == work.parent]
     assert (consumed["reason"], consumed["partial"]) == ("completed", True)
     work.finish(second, packet())
@@ -187,6 +191,59 @@ def test_a_refused_resume_stays_in_the_queue(work: Delegating) -> None:
     assert [event["reason"] for event in work.told("delegationWaitConsumed")][-1] == "completed"
     [prompt] = work.queue()
     assert "Kept." in prompt
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "stopped"])
+def test_a_refused_resume_of_a_parent_that_was_busy_stays_in_the_queue(work: Delegating, end: str) -> None:
+    def told(count: int) -> list[Json]:
+        events = work.wait_told("delegationWaitResumeDispatchFailed", count)
+        return [event for event in events if event["parentSessionId"] == work.parent]
+
+    spawned = work.spawn()
+    busy(work)
+    [own] = work.turns_of(work.parent)
+    work.wait_for(spawned)
+    work.finish(spawned, packet("Kept."))
+    [waiting] = wait_until(work.queue, "the prompt to wait")
+    before = len(work.told("delegationWaitResumeDispatchFailed"))
+    work.runtime.refuse = Conflict("not now")
+    try:
+        if end == "stopped":
+            work.state.stop_turn(work.parent)
+        else:
+            work.runtime.end(own, end, wait=False)
+        [failed] = told(before + 1)
+        assert "not now" in failed["error"]
+        assert work.queue() == [waiting]
+        work.state.send(work.parent, "go on")
+        assert len(told(before + 2)) == 2
+    finally:
+        work.runtime.refuse = None
+    assert work.queue() == [waiting, "go on"]
+    assert len(work.turns_of(work.parent)) == 1
+
+
+def test_a_resume_that_was_refused_before_is_not_lost_by_a_kill(tmp_path: Path) -> None:
+    with a_house() as own:
+        work = own.work()
+        spawned = work.spawn()
+        work.wait_for(spawned)
+        own.state.kill()
+        own.state.start("replacement", running=["runtime-acp"], environment=own.environment, faults=tmp_path)
+        work.runtime.refuse = Conflict("not now")
+        try:
+            work.finish(spawned, packet("Kept."))
+            wait_until(work.queue, "the prompt to wait again")
+        finally:
+            work.runtime.refuse = None
+        (tmp_path / "state.after_commit_before_reply").write_text("kill")
+        own.state.begin(PROMPT_SEND, own.state.prompt(work.parent, "go on"), within_s=1.0)
+        wait_until(lambda: not own.state.client.up, "state to be killed")
+        own.state.kill()
+        assert work.turns_of(work.parent) == []
+        own.state.start("replacement", running=["runtime-acp"], environment=own.environment)
+        assert "Kept." in resumed(work)
+        assert work.queue() == ["go on"]
 
 
 @pytest.mark.case("A66")

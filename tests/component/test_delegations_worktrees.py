@@ -142,6 +142,32 @@ def test_isolated_spawns_at_once_do_not_pass_the_limit(house: House, work: Deleg
     wait_until(only_those, "the other worktrees to be removed")
 
 
+@pytest.mark.parametrize("meanwhile", ["removed", "full"])
+def test_a_repeat_that_waited_for_git_is_refused_like_any_other_spawn(
+    house: House, work: Delegating, tmp_path: Path, meanwhile: str
+) -> None:
+    house.state.stop()
+    house.state.start(environment=house.environment, faults=tmp_path)
+    house.serving()
+    pid = house.state.process.pid
+    request = work.request(policy=ISOLATED)
+    (tmp_path / "worktree.marked").write_text("hold")
+    asked = [house.state.begin(DELEGATION_SPAWN, request)]
+    wait_until((tmp_path / "worktree.marked.held").exists, "git to be at work")
+    asked += [house.state.begin(DELEGATION_SPAWN, request) for _ in range(2)]
+    if meanwhile == "removed":
+        house.state.kill_session(work.parent)
+    else:
+        for _ in range(4):
+            work.spawn()
+    (tmp_path / "worktree.marked.go").touch()
+    errors = [outcome.wait()[1] for outcome in asked]
+    expected = {"removed": "sessionNotFound", "full": "activeLimit"}[meanwhile]
+    assert [error.reason for error in errors if error is not None] == [expected] * 3
+    assert house.state.process.pid == pid
+    assert house.state.state()["sessions"]
+
+
 @pytest.mark.case("A09")
 def test_opencode_may_explore_in_a_worktree_alone(house: House) -> None:
     work = house.work()

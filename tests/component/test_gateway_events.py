@@ -199,9 +199,7 @@ def test_a_silent_stream_gets_a_comment(run_dir: Path, monkeypatch: pytest.Monke
         async with app.stream() as opened:
             reader = Reader(opened)
             await reader.wait_for(1)
-            while ": beat" not in reader.text:
-                await asyncio.sleep(0.005)
-                await reader.read()
+            await reader.until(lambda: ": beat" in reader.text, "a comment")
 
     serve(run_dir, scenario)
 

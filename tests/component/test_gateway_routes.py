@@ -9,6 +9,7 @@ import pytest
 
 from termal.gateway.images import IMAGE_BYTES
 from termal.wire.errors import Busy, Conflict, NotFound, OutcomeUnknown
+from termal.wire.mail_operations import ReadMailbox
 from termal.wire.session_operations import (
     AnswerApproval,
     CancelPrompt,
@@ -196,6 +197,21 @@ def test_mail_that_is_no_json_is_told_so_as_everywhere_else(run_dir: Path) -> No
     serve(run_dir, scenario)
 
 
+@pytest.mark.case("C19")
+def test_a_page_of_a_mailbox_is_of_50_messages_unless_it_is_said(run_dir: Path) -> None:
+    async def scenario(app: App) -> None:
+        for body in ({}, {"limit": 0}, {"limit": 5000, "afterSequence": 7}):
+            reply = await app.post("/api/sessions/s/mailboxes/m/read", body)
+            assert reply.status_code == 200, reply.text
+        assert app.coordination.reads == [
+            ReadMailbox("s", "m", 0, 50),
+            ReadMailbox("s", "m", 0, 0),
+            ReadMailbox("s", "m", 7, 200),
+        ]
+
+    serve(run_dir, scenario)
+
+
 @pytest.mark.case("H38")
 def test_a_write_of_another_type_is_refused(run_dir: Path) -> None:
     async def scenario(app: App) -> None:
@@ -328,5 +344,21 @@ def test_every_reply_has_a_request_id_of_its_own_whatever_the_client_sends(run_d
         ids = {reply.headers["x-request-id"] for reply in replies}
         assert len(ids) == 3
         assert all(len(one) == 32 for one in ids)
+
+    serve(run_dir, scenario)
+
+
+@pytest.mark.parametrize(
+    "asked", ["GET import", "GET import/diff", "POST import", "POST import/undo", "POST worktree/remove"]
+)
+def test_what_is_not_built_yet_says_so_and_state_never_hears_of_it(run_dir: Path, asked: str) -> None:
+    async def scenario(app: App) -> None:
+        method, path = asked.split()
+        reply = await app.request(
+            method, f"/api/sessions/s/delegations/d/{path}", body=b"{" if method == "POST" else None
+        )
+        assert (reply.status_code, reply.json["code"]) == (501, "not_implemented")
+        assert reply.json["reason"] == "importNotImplemented"
+        assert app.state.requests == []
 
     serve(run_dir, scenario)

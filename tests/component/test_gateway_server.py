@@ -222,6 +222,22 @@ def test_a_body_of_seventeen_mebibytes_is_refused_and_the_connection_stays_good(
         assert status_of(wire.read_until(b"serverInstanceId")) == 200
 
 
+def test_a_body_that_may_be_left_out_is_read_however_it_is_framed(gateway: GatewayProcess, state: FakeState) -> None:
+    body, chunked = b'{"numTurns": 3}', ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    with gateway.connect() as wire:
+        for headers, sent in (
+            (chunked, b"f\r\n" + body + b"\r\n0\r\n\r\n"),
+            (("Content-Type: application/json", f"Content-Length: {len(body)}"), body),
+            (chunked, b"0\r\n\r\n"),
+            (("Content-Length: 0",), b""),
+            ((), b""),
+        ):
+            wire.forget()
+            wire.request("POST", "/api/sessions/s/codex/thread/rollback", *headers, body=sent)
+            assert status_of(wire.read_until(b'{"answer":true}')) == 200
+    assert [record.turns for _, record, _ in state.requests] == [3, 3, 1, 1, 1]
+
+
 def test_a_client_that_waits_for_leave_to_send_too_much_is_refused_at_once(gateway: GatewayProcess) -> None:
     with gateway.connect() as wire:
         wire.request(

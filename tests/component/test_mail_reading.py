@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from termal.rules.mail import mail_preview
 from termal.wire.errors import Conflict, InvalidRequest, NotFound
 from termal.wire.mail_operations import MAILBOX_SEND
 from tests.support.coordination_rows import add_mailbox, add_message, coordination_file
@@ -234,6 +235,21 @@ def test_a_sender_sees_what_became_of_its_messages(mail: MailWorker) -> None:
         "notificationState": "queuedBehindActiveTurn",
         "processed": False,
     }
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["a" + " " * 5_000 + "b", "a\0 b", "\0" + "x" * 200, "ä" * 5_000, " " * 4_095 + "a b", "🦊 " * 2_100],
+    ids=["a gap behind the head", "a zero", "a zero and long", "long and wide", "a late start", "at the edge"],
+)
+def test_a_preview_is_the_same_wherever_it_is_shown(mail: MailWorker, pair: tuple[str, str], body: str) -> None:
+    a, b = pair
+    receipt = mail.send(a, b, message=body)
+    (mailbox,) = mail.mailboxes(b)
+    (message,) = mail.sent(a)["messages"]
+    acknowledged = mail.acknowledge(b, receipt["mailboxId"], 0, 1)
+    assert mailbox["latestMessagePreview"] == message["preview"] == mail_preview(body)
+    assert acknowledged["latestMessagePreview"] == mail_preview(body)
 
 
 def test_sent_messages_come_in_pages_and_by_state(mail: MailWorker, pair: tuple[str, str]) -> None:

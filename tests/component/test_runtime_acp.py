@@ -18,7 +18,8 @@ from termal.wire.turns import (
     TurnEnded,
     Usage,
 )
-from tests.support.acp_script import DONE, ScriptedAgent, ask, text, tool, until
+from tests.support.acp_script import DONE, ScriptedAgent, ask, text, tool
+from tests.support.waiting import until
 from workers.runtime import acp, acp_session, lines
 from workers.runtime.adapter import AgentFailed
 

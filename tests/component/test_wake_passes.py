@@ -9,7 +9,7 @@ import pytest
 from termal.wire.control import EXIT_OK, BootDone, Ready
 from termal.wire.errors import Busy, Internal, OutcomeUnknown
 from termal.wire.launch import StartKind
-from termal.wire.mail_operations import Mark
+from termal.wire.mail_operations import Mark, Marks, UnreadOf
 from termal.wire.queue_operations import RetractWakes, WakeOffered
 from termal.wire.wake_operations import (
     WAKE_NOTIFY,
@@ -21,9 +21,6 @@ from termal.wire.wake_operations import (
     Notify,
     Prepare,
     Prepared,
-    Rebuild,
-    Report,
-    Retract,
 )
 from tests.support.bus import BusThread
 from tests.support.bus_peer import call
@@ -87,6 +84,7 @@ def test_a_wake_that_cannot_be_offered_is_told_as_never_woken(peers: WakePeers, 
         peers.errors["queue.offer"] = Busy("the disk is full")
     with worker(peers):
         assert call(peers.run_dir, "wake", WAKE_NOTIFY, Notify(unread("session-1"))).outcome == "durableButNotWoken"
+    assert peers.errors == {}
 
 
 def test_what_waits_for_state_goes_out_as_one_offer_for_each_mailbox(peers: WakePeers) -> None:
@@ -130,6 +128,7 @@ def test_an_offer_without_an_answer_is_followed_by_a_late_pass(peers: WakePeers)
         assert call(peers.run_dir, "wake", WAKE_NOTIFY, Notify(mail)).outcome == "durableButNotWoken"
         wait_until(lambda: peers.marks, "the mail to be offered again")
         assert peers.marks == [Mark("session-1", "mailbox-1", 1, "recovered")]
+    assert peers.errors == {}
 
 
 # ----------------------------------------------------------------------------- the start
@@ -164,6 +163,7 @@ def test_what_fails_at_a_start_is_tried_until_it_works(peers: WakePeers, operati
     peers.errors[operation] = Busy("not now")
     with worker(peers):
         assert peers.marks == [Mark("session-1", "mailbox-1", 1, "rewoken")]
+    assert peers.errors == {}
 
 
 @pytest.mark.parametrize("point", ["wake.in_boot_pass", "wake.before_boot_marks"])
@@ -246,6 +246,7 @@ def test_a_pass_that_failed_is_made_again(peers: WakePeers, operation: str) -> N
     peers.errors[operation] = Internal("broken")
     with worker(peers, "replacement"):
         wait_until(lambda: peers.retracts and peers.marks, "a whole pass")
+    assert peers.errors == {}
 
 
 def test_mail_that_is_being_sent_is_looked_at_again_soon(peers: WakePeers) -> None:
@@ -281,15 +282,15 @@ def test_storage_that_is_away_is_answered_before_the_deadline_as_not_asked(peers
 def test_a_refused_wake_is_worded_anew_from_what_is_unread(peers: WakePeers) -> None:
     with worker(peers):
         peers.mail = [unread("session-1", "mailbox-1", 9, count=4)]
-        rebuilt = call(peers.run_dir, "wake", WAKE_REBUILD, Rebuild("session-1", "mailbox-1")).wake
+        rebuilt = call(peers.run_dir, "wake", WAKE_REBUILD, UnreadOf("session-1", "mailbox-1")).wake
         assert rebuilt is not None
         assert (rebuilt.sequence, rebuilt.unread_count) == (9, 4)
-        assert call(peers.run_dir, "wake", WAKE_REBUILD, Rebuild("session-1", "mailbox-2")).wake is None
+        assert call(peers.run_dir, "wake", WAKE_REBUILD, UnreadOf("session-1", "mailbox-2")).wake is None
 
 
 def test_a_retraction_is_answered_when_state_has_carried_it_out(peers: WakePeers) -> None:
     with worker(peers):
-        call(peers.run_dir, "wake", WAKE_RETRACT, Retract("session-1", "mailbox-1", 8))
+        call(peers.run_dir, "wake", WAKE_RETRACT, RetractWakes("session-1", "mailbox-1", 8))
         assert peers.retracts == [RetractWakes("session-1", "mailbox-1", 8)]
 
 
@@ -301,7 +302,7 @@ def test_a_report_waits_for_coordination_however_long_that_takes(peers: WakePeer
             bus.wait_up(client)
             peers.coordination_ends()
             marks = [Mark("session-1", "mailbox-1", 1, "delivered"), Mark("session-1", "mailbox-1", 1, "rewoken")]
-            outcome = bus.start(client, WAKE_REPORT, Report(marks))
+            outcome = bus.start(client, WAKE_REPORT, Marks(marks))
             assert outcome.ends == []
             peers.coordination()
             outcome.reply()

@@ -1,5 +1,8 @@
 """The life that every poll-loop worker has: heartbeats, orders, an orderly end, refusals and faults."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,6 +13,7 @@ from termal.wire.control import (
     EXIT_INTERNAL,
     EXIT_OK,
     EXIT_REFUSED,
+    EXIT_USAGE,
     Beat,
     Peers,
     Ready,
@@ -18,6 +22,7 @@ from termal.wire.control import (
     Stop,
 )
 from termal.wire.errors import Busy, OutcomeUnknown, TermalError
+from termal.wire.launch import VARIABLE
 from termal.wire.operation import Operation
 from termal.wire.session_operations import SESSION_KILL, SESSION_STOP, OneSession
 from termal.wire.turns import JsonReply
@@ -133,3 +138,26 @@ def test_a_bug_at_the_end_ends_the_worker_all_the_same(home_dir: Path, run_dir: 
         worker.wait_for(Ready)
         assert worker.stop() == EXIT_INTERNAL
     assert (home_dir / "logs" / "slow_worker.log").read_text().count("slow.closed") == 1
+
+
+def test_a_configuration_that_cannot_be_used_is_told_in_one_line(home_dir: Path, run_dir: Path) -> None:
+    home_dir.mkdir(mode=0o700)
+    (home_dir / "config.toml").write_text("port = 'x'\n")
+    with ControlPeer("workers.runtime", home_dir, run_dir, name="runtime-acp", arguments=["acp"]) as worker:
+        assert worker.wait() == EXIT_USAGE
+        assert len(worker.stderr().splitlines()) == 1
+        assert "port" in worker.stderr()
+
+
+@pytest.mark.parametrize("module", ["workers.state", "workers.runtime acp", "termal.gateway"])
+def test_a_person_who_starts_a_part_by_hand_is_told_what_to_start(module: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", *module.split()],
+        env={name: value for name, value in os.environ.items() if name != VARIABLE},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == EXIT_USAGE
+    assert ended.stderr == "this program is a part of TermAl and is started by it: run `termal serve`\n"

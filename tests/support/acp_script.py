@@ -1,33 +1,20 @@
 """An adapter in the test's own loop, with a scripted agent as its process."""
 
-import asyncio
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from termal.config import AgentConfig, Config
 from termal.wire.turns import AnyTurnEvent, SessionSpec, TurnEnded
-from tests.support.waiting import LIMIT_S
+from tests.support.waiting import LIMIT_S, until
 from workers.runtime.acp import AcpAdapter
 from workers.runtime.acp_load_times import LoadTimes
 from workers.runtime.place import Place
 
 _AGENT = str(Path(__file__).with_name("acp_agent.py"))
-T = TypeVar("T")
 EventT = TypeVar("EventT")
-
-
-async def until(condition: Callable[[], T], what: str, limit_s: float = LIMIT_S) -> T:
-    """As `wait_until`, while the loop goes on."""
-    end = time.monotonic() + limit_s
-    while not (value := condition()):
-        assert time.monotonic() < end, f"waited {limit_s:g} s in vain for: {what}"
-        await asyncio.sleep(0.005)
-    return value
 
 
 class Journal:
@@ -55,7 +42,7 @@ class ScriptedAgent:
         file = folder / "script.json"
         file.write_text(json.dumps({**script, "log": str(self._log)}))
         agent = AgentConfig(command=[sys.executable, _AGENT, str(file), "--skip-trust"], **(own or {}))
-        place = Place(Config(agents={name: agent}), dict(os.environ), "mark", folder, portable=False)
+        place = Place(Config(agents={name: agent}), dict(os.environ), folder, portable=False)
         self.times = LoadTimes()
         self.journal = Journal()
         self.adapter = AcpAdapter(name, place, self.times, self.journal)

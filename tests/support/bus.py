@@ -17,7 +17,7 @@ from termal.bus.server import Handler, Recorder, Server
 from termal.wire.envelope import Event
 from termal.wire.errors import TermalError
 from termal.wire.operation import Operation
-from tests.support.waiting import wait_until
+from tests.support.waiting import LIMIT_S, wait_until
 
 T = TypeVar("T")
 ReplyT = TypeVar("ReplyT")
@@ -49,11 +49,11 @@ class Outcome(Generic[ReplyT]):
     def done(self, reply: ReplyT | None, error: TermalError | None) -> None:
         self.ends.append((reply, error))
 
-    def wait(self) -> tuple[ReplyT | None, TermalError | None]:
-        return wait_until(lambda: self.ends, "the call to end")[0]
+    def wait(self, limit_s: float = LIMIT_S) -> tuple[ReplyT | None, TermalError | None]:
+        return wait_until(lambda: self.ends, "the call to end", limit_s)[0]
 
-    def reply(self) -> ReplyT:
-        reply, error = self.wait()
+    def reply(self, limit_s: float = LIMIT_S) -> ReplyT:
+        reply, error = self.wait(limit_s)
         assert error is None, error
         assert reply is not None
         return reply

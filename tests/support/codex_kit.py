@@ -40,8 +40,8 @@ class CodexKit:
     def place(self) -> Place:
         command = [sys.executable, str(SERVER), *([self.vice] if self.vice else [])]
         config = Config(agents={"Codex": AgentConfig(command=command)})
-        environ = {**os.environ, "CODEX_FAKE_HOME": str(self.home)}
-        return Place(config, environ, "codex-test", self.home, self.portable)
+        environ = {**os.environ, "CODEX_FAKE_HOME": str(self.home), "TERMAL_RUNTIME": "codex-test"}
+        return Place(config, environ, self.home, self.portable)
 
     @property
     def shared(self) -> SharedCodex:

@@ -222,7 +222,8 @@ def review(**fields: Any) -> Json:
 
 class ReviewShelf:
     """Coordination's part of reviews, on its own loop: one row per attempt. ``hold``: appends are answered by
-    `release`, after they are stored. ``altered``: what `find` gives instead. ``away``: how it fails."""
+    `release`, after they are stored; ``hold_finds``: so are searches. ``altered``: what `find` gives instead. ``away``:
+    how it fails."""
 
     def __init__(self, run_dir: Path) -> None:
         self.rows: dict[tuple[str, int], AppendReview] = {}
@@ -230,7 +231,8 @@ class ReviewShelf:
         self.altered: FoundReview | None = None
         self.away: TermalError | None = None
         self.hold = False
-        self._held: list[tuple[Request, ReviewReceipt]] = []
+        self.hold_finds = False
+        self._held: list[tuple[Request, ReviewReceipt | FoundReview]] = []
         self._loop = PollLoop()
         self._ready = threading.Event()
         self._run_dir = run_dir
@@ -285,20 +287,22 @@ class ReviewShelf:
             raise self.away
         row = self.rows.get((body.delegation_id, body.attempt))
         if self.altered is not None:
-            request.reply(self.altered)
+            answer = self.altered
         elif row is None:
-            request.reply(FoundReview(found=False))
+            answer = FoundReview(found=False)
         else:
             stamp = f"{row.delegation_id}:{row.attempt}"
-            request.reply(
-                FoundReview(
-                    found=True,
-                    target_session_id=row.parent_session_id,
-                    topic="delegation-review-result/v1",
-                    state_stamp=stamp,
-                    body=row.body,
-                )
+            answer = FoundReview(
+                found=True,
+                target_session_id=row.parent_session_id,
+                topic="delegation-review-result/v1",
+                state_stamp=stamp,
+                body=row.body,
             )
+        if self.hold_finds:
+            self._held.append((request, answer))
+        else:
+            request.reply(answer)
 
 
 class House:

@@ -1,6 +1,6 @@
 """A state worker without sessions: real sockets on a thread, canned answers, events when the test says so.
 
-Also a coordination that only says that it is there, so that a gateway has both of its essential workers.
+Also a coordination that hardly says more than that it is there, so that a gateway has both of its essential workers.
 """
 
 import threading
@@ -25,6 +25,7 @@ from termal.wire.coordination_operations import COORDINATION_FACTS
 from termal.wire.errors import TermalError
 from termal.wire.events import EventName, Published
 from termal.wire.facts import CoordinationFacts, OperationCount, StateFacts
+from termal.wire.mail_operations import MAILBOX_READ, ReadMailbox
 from termal.wire.session_operations import (
     APP_REQUEST_ANSWER,
     APPROVAL_ANSWER,
@@ -46,6 +47,7 @@ from termal.wire.session_operations import (
     STATE_SNAPSHOT,
     Snapshot,
 )
+from termal.wire.thread_operations import THREAD_ROLLBACK
 from termal.wire.turns import JsonReply
 from tests.support.waiting import wait_until
 
@@ -69,6 +71,7 @@ _PASSED_ON = (
     MARKER_CREATE,
     MARKER_UPDATE,
     MARKER_DELETE,
+    THREAD_ROLLBACK,
 )
 
 
@@ -121,11 +124,21 @@ class Worker:
 
 
 class FakeCoordination(Worker):
+    """``reads`` are the pages of mailboxes that were asked for, in order."""
+
     role = "coordination"
+
+    def __init__(self, run_dir: Path) -> None:
+        super().__init__(run_dir)
+        self.reads: list[ReadMailbox] = []
 
     def handlers(self) -> dict[str, Callable[[Request, Any], None]]:
         facts = CoordinationFacts(databases=[], mailboxes=MailboxCounts(count=3, unread=2, unwoken=1), operations=[])
-        return {COORDINATION_FACTS.name: lambda request, _: request.reply(facts)}
+        return {COORDINATION_FACTS.name: lambda request, _: request.reply(facts), MAILBOX_READ.name: self._read}
+
+    def _read(self, request: Request, body: ReadMailbox) -> None:
+        self.reads.append(body)
+        request.reply(JsonReply(b"[]"))
 
 
 class FakeState(Worker):

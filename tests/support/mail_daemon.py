@@ -3,7 +3,6 @@ and runtime worker: any of them is killed and started again while the others go 
 """
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -205,10 +204,7 @@ class MailDaemon:
 
 def receipt(outcome: Outcome[JsonReply], limit_s: float = 8.0) -> Json:
     """The receipt of a send, waited for a little longer than its own deadline."""
-    end_s = time.monotonic() + limit_s
-    while not outcome.ends and time.monotonic() < end_s:
-        time.sleep(0.002)
-    found: Json = json.loads(outcome.reply().json)
+    found: Json = json.loads(outcome.reply(limit_s).json)
     return found
 
 

@@ -33,6 +33,7 @@ from termal.wire.mail_operations import (
     Unread,
 )
 from termal.wire.operation import Operation
+from termal.wire.queue_operations import RetractWakes
 from termal.wire.session_operations import (
     COORDINATION_READY,
     SESSION_ELIGIBILITY,
@@ -42,7 +43,7 @@ from termal.wire.session_operations import (
     Eligibility,
 )
 from termal.wire.turns import Anything
-from termal.wire.wake_operations import WAKE_NOTIFY, WAKE_RETRACT, Notified, Notify, Retract
+from termal.wire.wake_operations import WAKE_NOTIFY, WAKE_RETRACT, Notified, Notify
 from tests.support.bus import BusThread, Outcome
 from tests.support.control_peer import ControlPeer
 from tests.support.waiting import wait_until
@@ -86,7 +87,7 @@ class FakeWake:
     def __init__(self) -> None:
         self.outcome: Any = "queuedBehindActiveTurn"
         self.notices: list[Unread] = []
-        self.retracted: list[Retract] = []
+        self.retracted: list[RetractWakes] = []
         self.hold: set[str] = set()
         self.refuse: TermalError | None = None
         self._held: list[Request] = []
@@ -105,7 +106,7 @@ class FakeWake:
             raise self.refuse
         request.reply(Notified(self.outcome))
 
-    def _retract(self, request: Request, stale: Retract) -> None:
+    def _retract(self, request: Request, stale: RetractWakes) -> None:
         self.retracted.append(stale)
         if stale.session_id not in self.hold:
             request.reply(Anything())

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from termal.bus.loop import PollLoop
 from termal.bus.server import Request
 from termal.log import Log
@@ -82,6 +84,15 @@ class Memory:
         self.reader.close(5.0)
         self.writer.close(5.0)
         self.loop.close()
+
+    def rows(self, record: SessionRecord) -> list[str]:
+        """The stored messages."""
+        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            query = "SELECT value_json FROM messages WHERE session_id = ? ORDER BY position"
+            return [str(value) for (value,) in connection.execute(query, (record.id,)).fetchall()]
+        finally:
+            connection.close()
 
     def create(self) -> SessionRecord:
         session = Session(

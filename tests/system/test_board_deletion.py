@@ -113,7 +113,6 @@ def test_a_kill_after_the_clean_up_repeats_it_and_finds_nothing(
     assert read(daemon.home.coordination_db, "SELECT * FROM coordination_board_deleted_scopes") == [fence]
 
 
-@pytest.mark.case("C96")
 def test_a_deletion_that_cannot_be_stored_touches_no_board(daemon: Daemon, http: httpx.Client, tmp_path: Path) -> None:
     board = written(BoardHttp(http, tmp_path))
     with closing(apsw.Connection(str(daemon.home.termal_db))) as lock:

@@ -1,6 +1,7 @@
 """``termal serve``: becomes the daemon, wherever it is started, and refuses clearly what cannot work."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,7 +54,8 @@ def test_it_becomes_the_daemon_also_beside_folders_that_are_named_like_its_parts
     with daemon:
         assert daemon.stdout is not None
         # A slow start says first what it is waiting for.
-        said = next(line for line in daemon.stdout if "http://" in line)
+        waiting = re.compile(r"termal: (starting$|(starting: )?[\w-]+ is (starting|stopped))")
+        said = next(line for line in daemon.stdout if not waiting.match(line))
         running = wait_until(lambda: read_running(Home(home_dir)), f"an address; it said {said!r}", LIMIT_S)
         try:
             # exec: the process that the shell started is the one that its Ctrl-C must reach.

@@ -99,13 +99,12 @@ def test_a_command_line_that_is_none_is_refused(arguments: list[str]) -> None:
         read_arguments(arguments, {})
 
 
-@pytest.mark.case("B02")
 @pytest.mark.parametrize(
     ("option", "environ", "url"),
     [
-        ("http://127.0.0.1:9999/", {}, "http://127.0.0.1:9999"),
+        pytest.param("http://127.0.0.1:9999/", {}, "http://127.0.0.1:9999", marks=pytest.mark.case("B02")),
         (" http://h:1// ", {"TERMAL_PORT": "9000"}, "http://h:1"),
-        (None, {"TERMAL_PORT": "9000"}, "http://127.0.0.1:9000"),
+        pytest.param(None, {"TERMAL_PORT": "9000"}, "http://127.0.0.1:9000", marks=pytest.mark.case("B02")),
         (" ", {"TERMAL_BASE_URL": " http://h:2/ "}, "http://h:2"),
         (None, {"TERMAL_BASE_URL": " ", "TERMAL_PORT": "65536"}, "http://127.0.0.1:8787"),
         (None, {"TERMAL_PORT": "x"}, "http://127.0.0.1:8787"),

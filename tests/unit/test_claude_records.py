@@ -37,7 +37,7 @@ class ResultMessage:
 
 
 def result_of(text: str, *, is_error: bool = True) -> list[Heard]:
-    return [TurnResult(is_error, text, "id", None, None, 3, 5)]
+    return [TurnResult(is_error, text, None, None, 3, 5)]
 
 
 BLOCKS = [

@@ -27,8 +27,8 @@ from workers.runtime.claude_messages import (
 )
 from workers.runtime.claude_turn import Turn
 
-GOOD = TurnResult(False, "fine", "id", ["prompt"], 0.5, 3, 4)
-BAD = TurnResult(True, "API Error: 500", "id", ["prompt"], None, 0, 0)
+GOOD = TurnResult(False, "fine", ["prompt"], 0.5, 3, 4)
+BAD = TurnResult(True, "API Error: 500", ["prompt"], None, 0, 0)
 
 
 def piece(kind: str, nested: bool = False, **data: object) -> StreamPiece:

@@ -76,6 +76,11 @@ def test_an_expected_failure_is_one_line_and_an_exit_code(
     ("statement", "never"),
     [
         pytest.param("main(['--help'])", ["httpx", "rich", "psutil", "apsw", "zmq"], id="help"),
+        pytest.param(
+            "[load(name) for name in ('board', 'delegate', 'doctor', 'mail', 'projects', 'sessions', 'worktrees')]",
+            ["rich"],
+            id="tables",
+        ),
         pytest.param("load('serve')", ["httpx", "rich", "psutil", "apsw", "zmq", "supervisor"], id="serve"),
     ],
 )

@@ -162,6 +162,19 @@ def test_health_names_the_workers_that_are_not_ready(workers: dict[str, str], re
     assert explain(msgspec.convert(body, Health), "http://x") == reason
 
 
+@pytest.mark.parametrize(
+    ("workers", "reason"),
+    [
+        pytest.param({"state": "ready", "coordination": "ready"}, "state is away", id="nobody is late"),
+        pytest.param({}, "state is away", id="nobody is known"),
+        pytest.param({"state": "ready", "coordination": "restarting"}, "coordination is restarting", id="one is late"),
+    ],
+)
+def test_health_says_why_the_daemon_is_down_in_its_own_words(workers: dict[str, str], reason: str) -> None:
+    body = {"ok": False, "state": "down", "version": "1", "workers": workers, "reason": "state is away"}
+    assert explain(msgspec.convert(body, Health), "http://x") == reason
+
+
 def said(number: int, piece: str, *, first: bool = False, author: Any = "assistant", whole: str = "") -> Said:
     text = Text(id=f"message-{number}", timestamp="", author=author, text=whole or piece)
     return Said(text, piece, first)

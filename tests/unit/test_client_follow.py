@@ -9,9 +9,10 @@ from termal.client.errors import Unreachable
 from termal.client.follow import follow
 from termal.client.http import Http
 from termal.client.transcript import Said, StatusIs, Update
-from termal.wire.errors import NotFound
+from termal.wire.errors import Busy, NotFound
 from tests.support.client_replies import added, event, grown, session, session_reply, state, text
 
+BUSY = httpx.Response(503, json={"error": "later", "code": "no_mutation_attempted", "requestId": "r"})
 GONE = httpx.Response(404, json={"error": "no such session", "code": "not_found", "requestId": "r"})
 
 
@@ -95,11 +96,24 @@ def test_more_than_one_window_missed_is_read_page_by_page() -> None:
 
 
 def test_a_worker_that_is_being_replaced_is_waited_for() -> None:
-    busy = httpx.Response(503, json={"error": "later", "code": "no_mutation_attempted", "requestId": "r"})
-    wire = Wire([[SNAPSHOT], [SNAPSHOT, SNAPSHOT]], [busy, session_reply(text(1, "Hello")), GONE])
+    wire = Wire([[SNAPSHOT], [SNAPSHOT, SNAPSHOT]], [BUSY, session_reply(text(1, "Hello")), GONE])
     assert said(wire.follow()) == "Hello"
 
 
 def test_it_gives_up_when_no_daemon_answers() -> None:
     with pytest.raises(Unreachable):
         Wire([[SNAPSHOT]], [session_reply(text(1, "Hello"))]).follow(lost_s=0.0)
+
+
+def test_it_gives_up_when_streams_open_and_no_read_succeeds() -> None:
+    with pytest.raises(Busy):
+        Wire([[SNAPSHOT]] * 4, [BUSY]).follow(lost_s=0.05)
+
+
+def test_a_read_that_succeeds_starts_its_patience_anew() -> None:
+    again = event("state", state(session(), revision=5))
+    wire = Wire(
+        [[SNAPSHOT], [SNAPSHOT], [again], [again, event("state", state(revision=9))]],
+        [BUSY, session_reply(text(1, "Hel")), BUSY, session_reply(text(1, "Hello"), revision=5), GONE],
+    )
+    assert said(wire.follow(lost_s=0.15)) == "Hello"

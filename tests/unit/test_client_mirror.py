@@ -15,6 +15,7 @@ from termal.client.mirror import Mirror
 from termal.client.stream import Event
 from termal.client.transcript import Gap
 from termal.client.watch import watch, watch_async
+from termal.wire.errors import Busy
 from tests.support.client_replies import session
 
 
@@ -108,8 +109,12 @@ class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
         yield self._content
 
 
+BUSY = {"error": "later", "code": "no_mutation_attempted", "requestId": "r"}
+
+
 class Wire:
-    """A daemon whose streams are given in order; the last one breaks off, and nothing answers any more."""
+    """A daemon whose streams are given in order; the last one breaks off, and nothing answers any more. Without a
+    ``repair`` it is too busy for one."""
 
     def __init__(self, *streams: list[Event], repair: dict[str, Any] | None = None) -> None:
         self._streams: Iterator[list[Event]] = iter(streams)
@@ -119,7 +124,7 @@ class Wire:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == "/api/state":
             self.repairs += 1
-            return httpx.Response(200, json=self._repair)
+            return httpx.Response(200, json=self._repair) if self._repair else httpx.Response(503, json=BUSY)
         try:
             events = next(self._streams)
         except StopIteration:
@@ -161,3 +166,27 @@ def test_the_same_on_an_event_loop() -> None:
         asyncio.run(story())
     assert seen == [5, 6, 10, 12, 13]
     assert wire.repairs == 1
+
+
+WITHOUT_CONTENT = [Event("state", json.dumps({**snapshot(6, life=""), "_sseFallback": True}))]
+
+
+def test_it_gives_up_when_streams_open_and_no_gap_can_be_repaired() -> None:
+    wire = Wire(*[WITHOUT_CONTENT] * 4)
+    with (
+        Http("http://127.0.0.1:1", transport=httpx.MockTransport(wire), repeat_s=0.0) as http,
+        pytest.raises(Busy),
+    ):
+        next(watch(http, Mirror(), lost_s=0.05))
+
+
+def test_on_an_event_loop_it_gives_up_too() -> None:
+    wire = Wire(*[WITHOUT_CONTENT] * 4)
+
+    async def story() -> None:
+        transport = httpx.MockTransport(wire)
+        async with AsyncHttp("http://127.0.0.1:1", transport=transport, repeat_s=0.0) as http:
+            await anext(watch_async(http, Mirror(), lost_s=0.05))
+
+    with pytest.raises(Busy):
+        asyncio.run(story())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from termal.model.delegation import READ_ONLY, WritePolicy
 from termal.rules.delegation_policy import decode_policy, described, policy_of
 from termal.rules.verdicts import Malformed
-from workers.state.refusal import error_of
+from termal.wire.verdict_errors import error_of
 
 ISOLATED = WritePolicy(kind="isolatedWorktree", owned_paths=["docs"], worktree_path="/w")
 

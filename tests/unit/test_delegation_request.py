@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from termal.model.delegation import DelegationRecord
 from termal.rules.delegation_request import (
     ACTIVE_LIMIT,
     DEPTH_LIMIT,
@@ -15,11 +16,11 @@ from termal.rules.delegation_request import (
     checked_followup,
     checked_spawn,
     checked_wait,
-    depth_of,
     is_satisfied,
 )
 from termal.rules.verdicts import Bad, Malformed, Missing, Refused, Stale, Unbuilt
-from workers.state.refusal import error_of
+from termal.wire.verdict_errors import error_of
+from workers.state.delegation_table import DelegationTable
 
 P = "session-1"
 
@@ -99,6 +100,24 @@ def test_a_followup_needs_words() -> None:
 
 
 # ------------------------------------------------------------------------------- limits
+
+
+def depth_of(session_id: str, parents: dict[str, str]) -> int:
+    """``parents`` maps a child to the parent that delegated it."""
+    table = DelegationTable()
+    for child, parent in parents.items():
+        table.put(
+            DelegationRecord(
+                id=f"delegation-{child}",
+                parent_session_id=parent,
+                child_session_id=child,
+                status="running",
+                title="Look",
+                agent="Demo",
+                cwd="/",
+            )
+        )
+    return table.depth(session_id)
 
 
 def test_depth_counts_the_ancestors_that_delegated() -> None:

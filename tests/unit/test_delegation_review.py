@@ -19,7 +19,7 @@ from termal.rules.delegation_review import (
     stamp,
 )
 from termal.rules.verdicts import Bad, Refused
-from workers.state.refusal import error_of
+from termal.wire.verdict_errors import error_of
 
 D, C = "delegation-1", "session-7"
 PAYLOAD: dict[str, Any] = {

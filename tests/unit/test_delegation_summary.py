@@ -15,7 +15,7 @@ from termal.model.delegation import (
     DelegationSummary,
     WritePolicy,
 )
-from termal.model.message import Approval, CodexAppRequest, Command, ElicitationRequest, UserInputRequest
+from termal.model.message import Approval, CodexAppRequest, Command, ElicitationRequest, Request, UserInputRequest
 from termal.rules.delegation_agents import Work, check_agent, check_model, child_settings, enforcement
 from termal.rules.delegation_packet import (
     Ids,
@@ -30,7 +30,6 @@ from termal.rules.delegation_result import Prose
 from termal.rules.delegation_summary import (
     NOTHING_SAID,
     SUMMARY_CHARS,
-    Pending,
     card_row,
     public_summary,
     result_summary,
@@ -155,7 +154,7 @@ def test_a_row_that_ended_says_its_summary() -> None:
         ),
     ],
 )
-def test_a_row_says_what_its_child_waits_for(pending: Pending, detail: str) -> None:
+def test_a_row_says_what_its_child_waits_for(pending: Request, detail: str) -> None:
     assert card_row(record(), pending).detail == detail
 
 

@@ -9,10 +9,12 @@ from termal.gateway.arbiter import EXITS, EXITS_S, Exits
 from termal.gateway.bodies import ImageBody, SessionBody
 from termal.gateway.images import IMAGE_BYTES, decode_images
 from termal.gateway.meters import BOUNDS_S, Histogram, Meters
+from termal.gateway.preferences import PreferencesBody, RemoteBody
 from termal.gateway.refusal import MethodNotAllowed, error_headers, error_json
 from termal.gateway.reply import accepts_gzip
 from termal.gateway.report import judge
 from termal.gateway.route import Segment
+from termal.gateway.session_settings import SettingsBody
 from termal.model.status import DaemonReport, DaemonState, ProcessReport, ProcessState
 from termal.wire.errors import Busy, Conflict, InvalidRequest, NotFound, TooMany
 
@@ -150,3 +152,42 @@ def test_the_arbiter_gives_up_on_a_worker_that_ends_again_and_again() -> None:
 def test_the_arbiter_is_patient_with_a_worker_that_ends_now_and_then() -> None:
     exits = Exits()
     assert not any(exits.too_many(EXITS_S / (EXITS - 2) * number) for number in range(50))
+
+
+def test_settings_go_on_under_their_wire_names_and_only_those_that_were_given() -> None:
+    session = SessionBody(
+        agent="Codex",
+        name="n",
+        workdir="/w",
+        project_id="p",
+        model="m",
+        approval_policy="never",
+        reasoning_effort="high",
+        sandbox_mode="read-only",
+        cursor_mode="plan",
+        claude_approval_mode="plan",
+        claude_effort="max",
+        gemini_approval_mode="plan",
+    )
+    assert session.settings() == {
+        "approvalPolicy": "never",
+        "reasoningEffort": "high",
+        "sandboxMode": "read-only",
+        "cursorMode": "plan",
+        "claudeApprovalMode": "plan",
+        "claudeEffort": "max",
+        "geminiApprovalMode": "plan",
+    }
+    changed = SettingsBody(name="n", model="m", codex_fast_mode=False, opencode_effort="high", opencode_mode="build")
+    assert changed.settings() == {"codexFastMode": False, "opencodeEffort": "high", "opencodeMode": "build"}
+    preferred = PreferencesBody(
+        default_codex_model="a",
+        default_open_code_model="b",
+        remotes=[RemoteBody(id="local")],
+        default_claude_effort="max",
+    )
+    assert preferred.values() == {
+        "defaultCodexModel": "a",
+        "defaultClaudeEffort": "max",
+        "defaultOpenCodeModel": "b",
+    }

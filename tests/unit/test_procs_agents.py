@@ -204,6 +204,15 @@ def test_the_configuration_adds_values_and_names_that_may_pass() -> None:
     assert "NONE" not in environment
 
 
+@pytest.mark.parametrize("agent", ["Claude", "Codex", "Gemini", "mine"])
+@pytest.mark.parametrize("mark", ["mark", None], ids=["marked", "unmarked"])
+def test_no_configuration_takes_the_mark_of_the_daemon_from_an_agent(agent: str, mark: str | None) -> None:
+    own = AgentConfig(env={"TERMAL_RUNTIME": "other"}, pass_env=["TERMAL_RUNTIME"])
+    daemon = {name: value for name, value in {**DAEMON, "TERMAL_RUNTIME": mark}.items() if value is not None}
+    environment = agent_environment(agent, Config(agents={agent: own}), daemon)
+    assert environment.get("TERMAL_RUNTIME") == mark
+
+
 @pytest.mark.parametrize(
     ("text", "passes"),
     [

@@ -1,6 +1,7 @@
 """What a board takes: keys, texts, values and their one form, and when a key may be written."""
 
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from termal.rules import board_field
 from termal.rules.board_field import author_name, check_page, checked_key, checked_text
 from termal.rules.board_scope import board_of
-from termal.rules.board_value import checked_value, compact, depth, read_value
+from termal.rules.board_value import checked_value, compact, read_value
 from termal.rules.board_write import Known, Verdict, decide, intent_hash
+from termal.rules.nesting import deeper_than
 from termal.rules.verdicts import Bad, Malformed, Missing
 
 WRONG_KEYS = ["", ".a", "a.", "a..b", "A.b", "_a", "-a", ".".join("abcdefghi"), "a b", "a\n", "é", "a" * 129, "a.-b"]
@@ -208,6 +210,11 @@ def nested(levels: int) -> bytes:
     return b"[" * levels + b"0" + b"]" * levels
 
 
+def depth(value: object) -> int:
+    """The one limit that is just not exceeded."""
+    return next(levels for levels in itertools.count() if not deeper_than(value, levels))
+
+
 def test_a_value_is_32_levels_deep_at_most_and_read_up_to_127() -> None:
     assert depth(read_value(nested(32))) == 32
     assert checked_value(read_value(nested(32))) == nested(32)
@@ -228,6 +235,8 @@ def test_a_value_has_4096_bytes_at_most_without_its_white_space() -> None:
 )
 def test_the_depth_counts_what_is_around(value: object, levels: int) -> None:
     assert depth(value) == levels
+    assert not deeper_than(value, levels)
+    assert levels == 0 or deeper_than(value, levels - 1)
 
 
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)

@@ -4,28 +4,25 @@ The writer's own thread may be stuck (a lock, a slow disk) and cannot tell anybo
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from termal.bus.loop import Loop, Timer
+from termal.bus.loop import Loop
 from termal.store.connection import Cursorlike
 from termal.store.job import too_late
 from termal.store.writer import Writer
+from workers.coordination.alarm import Alarm
 
 T = TypeVar("T")
-
-_NEVER = float("inf")
 
 
 class Admission:
     """Belongs to the loop's thread."""
 
     def __init__(self, loop: Loop, writing: Callable[[], Writer]) -> None:
-        self._loop = loop
         self._writing = writing
         self._waiting: dict[_Ticket, None] = {}
-        self._timer: Timer | None = None
-        self._armed_s = _NEVER
+        self._alarm = Alarm(loop, take_late=self._take_late, deadlines=self._deadlines)
 
     def submit(
         self,
@@ -55,27 +52,17 @@ class Admission:
                 done(value, error)
 
         self._waiting[ticket] = None
-        if deadline_s < self._armed_s:
-            self._arm(deadline_s)
+        self._alarm.by(deadline_s)
         writer.submit(run, ended, deadline_s=deadline_s, retry="unstarted", line=line)
 
-    def _arm(self, at_s: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_s = at_s
-        self._timer = self._loop.later(max(0.0, at_s - time.monotonic()), self._ring)
-
-    def _ring(self) -> None:
-        self._timer, self._armed_s = None, _NEVER
-        now = time.monotonic()
+    def _take_late(self, now: float) -> list[Callable[[], None]]:
         late = [ticket for ticket in self._waiting if ticket.deadline_s <= now and ticket.take()]
         for ticket in late:
             del self._waiting[ticket]
-        waits = [ticket.deadline_s for ticket in self._waiting if ticket.deadline_s > now]
-        if waits:
-            self._arm(min(waits))
-        for ticket in late:
-            ticket.expire()
+        return [ticket.expire for ticket in late]
+
+    def _deadlines(self, now: float) -> Iterable[float]:
+        return (ticket.deadline_s for ticket in self._waiting if ticket.deadline_s > now)
 
 
 class _Ticket:

@@ -3,7 +3,6 @@
 Belongs to the loop's thread. A write has its place in the writer's line; a read has a connection of its own.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +16,16 @@ from termal.rules.verdicts import Bad, Refused
 from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.wire.board_operations import BOARD_GET, BOARD_LIST, BOARD_SET, ReadBoard, ReadBoardKey, SetBoardKey
-from termal.wire.errors import Busy, Internal, TermalError
+from termal.wire.errors import Busy, TermalError
 from termal.wire.session_operations import Eligibility
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.coordination.admission import Admission
-from workers.coordination.board_refusal import error_of
 from workers.coordination.board_rows import PageAsked, read_entry, read_page
 from workers.coordination.board_store import BoardStore, Intent
-from workers.coordination.mail_parties import MARGIN_S, Parties
+from workers.coordination.mail_desk import limit_of
+from workers.coordination.mail_parties import Parties
+from workers.coordination.mail_refusal import storage_error
 
 TEXT_BYTES = 16 * MOST_BYTES
 """Of a value as it comes. Whoever sends more has not taken its white space out, or is over the limit anyway."""
@@ -80,7 +81,7 @@ class Boards:
             self._admission.submit(
                 lambda connection: self.store.write(connection, intent),
                 lambda written, error: self._end(request, written, error),
-                deadline_s=_limit_s(request),
+                deadline_s=limit_of(request),
                 line=self._line,
             )
 
@@ -99,13 +100,13 @@ class Boards:
             except Refused as refused:
                 request.refuse(error_of(refused))
 
-        self._parties.ask([session_id], _limit_s(request), known)
+        self._parties.ask([session_id], limit_of(request), known)
 
     def _read(self, request: Request, job: Callable[[Cursorlike], bytes]) -> None:
         def done(page: bytes | None, error: Exception | None) -> None:
             self._end(request, None if page is None else JsonReply(page), error)
 
-        self._reading().submit(job, done, deadline_s=_limit_s(request))
+        self._reading().submit(job, done, deadline_s=limit_of(request))
 
     def _end(self, request: Request, result: object, error: Exception | None) -> None:
         """Answer with what a job gave: its result, an error that it found, or why it did not run."""
@@ -113,16 +114,10 @@ class Boards:
             error = result
         if error is None:
             request.reply(result)
-        elif isinstance(error, TermalError):
-            request.refuse(error)
-        else:
+            return
+        if not isinstance(error, TermalError):
             self._log.error("board.failed", operation=request.op.name, requestId=request.trace, error=repr(error))
-            request.refuse(Internal("the board could not be read or written", reason="storage"))
-
-
-def _limit_s(request: Request) -> float:
-    """So long there is time: behind it nobody listens to an answer."""
-    return (request.deadline_s or time.monotonic() + (BOARD_SET.timeout_s or 0.0)) - MARGIN_S
+        request.refuse(storage_error(error, "the board could not be read or written"))
 
 
 def _value(text: bytes | None) -> Any:

@@ -2,8 +2,9 @@
 
 import time
 
+from termal.clock import millisecond_text
+
 
 def now_text() -> str:
     """This moment in UTC, with milliseconds, of fixed width: texts sort as times do."""
-    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
+    return millisecond_text(time.time_ns())

@@ -6,16 +6,9 @@ import msgspec
 
 from termal.model.board import BoardHead
 from termal.rules.board_write import MOST_LIVE, MOST_NAMES, Verdict
-from termal.rules.verdicts import Malformed, Missing, Refused
-from termal.wire.errors import Conflict, InvalidRequest, NotFound, TermalError, Unprocessable
+from termal.wire.errors import Conflict, InvalidRequest, NotFound, TermalError
 
-_KINDS: dict[type[Refused], type[TermalError]] = {Malformed: Unprocessable, Missing: NotFound}
 _sorted = msgspec.json.Encoder(order="sorted")
-
-
-def error_of(refused: Refused) -> TermalError:
-    """The error that a rule's word stands for."""
-    return _KINDS.get(type(refused), InvalidRequest)(refused.text, reason=refused.reason)
 
 
 def not_written(verdict: Verdict, key: str, expected: int, head: BoardHead | None, generation: int) -> TermalError:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from termal.store.connection import BROKEN, Cursorlike, broken, open_reader
+from workers.coordination.schema import read_meta, write_meta
 
 _PREFIX = "left_at_repair:"
 _BEYOND = "left_at_repair;"
@@ -68,16 +69,13 @@ def clear(connection: Cursorlike, session_id: str) -> Pairs:
         connection.execute(
             "UPDATE mailbox_participants SET left_at = NULL WHERE session_id = ? AND left_at IS NOT NULL", (session_id,)
         )
-        connection.execute(
-            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
-            (_PREFIX + session_id, msgspec.json.encode(pairs).decode()),
-        )
+        write_meta(connection, _PREFIX + session_id, msgspec.json.encode(pairs).decode())
     return pairs
 
 
 def restore(connection: Cursorlike, session_id: str) -> bool:
     """Put back exactly what was remembered, where nothing newer stands; False when nothing is remembered."""
-    remembered = connection.execute("SELECT value FROM meta WHERE key = ?", (_PREFIX + session_id,)).get
+    remembered = read_meta(connection, _PREFIX + session_id)
     if remembered is None:
         return False
     connection.executemany(

@@ -11,12 +11,14 @@ from termal.rules.verdicts import Refused
 from termal.wire.codec import encode_json
 from termal.wire.errors import TermalError
 from termal.wire.mail_operations import AcknowledgeMail
+from termal.wire.queue_operations import RetractWakes
 from termal.wire.turns import Anything, JsonReply
-from termal.wire.wake_operations import WAKE_RETRACT, Retract
+from termal.wire.verdict_errors import error_of
+from termal.wire.wake_operations import WAKE_RETRACT
 from workers.coordination.admission import Admission
 from workers.coordination.mail_desk import Desk, limit_of
-from workers.coordination.mail_refusal import error_of, storage_error
-from workers.coordination.mail_send import Stale
+from workers.coordination.mail_lists import Changed
+from workers.coordination.mail_refusal import storage_error
 from workers.coordination.mail_store import Acknowledged, MailStore
 
 RETRACT_S = 0.5
@@ -32,7 +34,7 @@ class Acknowledge:
         admission: Admission,
         store: MailStore,
         wake: Callable[[], Client],
-        changed: Stale,
+        changed: Changed,
         log: Log,
     ) -> None:
         self._desk = desk
@@ -71,7 +73,7 @@ class Acknowledge:
                 self._log.repeating("mail.wake_not_retracted", mailbox=body.mailbox_id, error=error.message)
             request.reply(reply)
 
-        stale = Retract(body.session_id, body.mailbox_id, body.processed_through)
+        stale = RetractWakes(body.session_id, body.mailbox_id, body.processed_through)
         limit_s = time.monotonic() + RETRACT_S - GRACE_S
         try:
             self._wake().call(WAKE_RETRACT, stale, done, deadline_s=limit_s, absent_s=RETRACT_S)

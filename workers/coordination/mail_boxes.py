@@ -5,7 +5,7 @@ A memory of uncommitted work is a lie after a failure: `Boxes.forget` then drops
 
 from termal.rules.mail import mailbox_key
 from termal.store.connection import Cursorlike
-from workers.coordination.mail_counts import UnreadCounts
+from workers.coordination.mail_counts import UnreadCounts, count_above
 
 _KEPT = 20_000
 
@@ -79,6 +79,12 @@ class Boxes:
             place = (box.id, side.session_id)
             side.unread = self._counts.unread(connection, place, side.cursor, box.last, keep=False)
         return side.unread
+
+    def unread_above(self, connection: Cursorlike, box: Box, side: Side, cursor: int) -> int:
+        """What ``side`` has not read once its cursor has gone forward to ``cursor``."""
+        place = (box.id, side.session_id)
+        known = (side.cursor, box.last)
+        return count_above(connection, place, cursor, known, lambda: self.unread(connection, box, side))
 
     def _load(self, connection: Cursorlike, mailbox_id: str, pair: tuple[str, str] | None, last: int) -> Box:
         sides = [

@@ -4,15 +4,18 @@ Messages never change and cursors only go forward, so a count of committed rows 
 use it; what one thread keeps is true for all.
 """
 
+# ruff: noqa: S608 - the query is made of constants
+
+from collections.abc import Callable
 from typing import NamedTuple
 
 from termal.store.connection import Cursorlike
+from workers.coordination.schema import IS_MAIL
 
 _KEPT = 100_000
-# The condition on the topic is a literal: without it SQLite does not take the index that has just these rows.
 _COUNT = (
     "SELECT count(*) FROM mailbox_messages WHERE target_session_id = ? AND mailbox_id = ?"
-    " AND sequence > ? AND sequence <= ? AND topic IS NOT 'delegation-review-result/v1'"
+    f" AND sequence > ? AND sequence <= ? AND {IS_MAIL}"
 )
 
 
@@ -47,7 +50,7 @@ class UnreadCounts:
             # Nothing is known, or this snapshot is older than what is.
             unread = count_between(connection, place, cursor, through)
         else:
-            unread = _forward(connection, place, known, cursor)
+            unread = count_above(connection, place, cursor, known[:2], lambda: known.unread)
             unread += count_between(connection, place, max(cursor, known.through), through)
         if keep:
             if len(self._known) >= _KEPT:
@@ -56,10 +59,16 @@ class UnreadCounts:
         return unread
 
 
-def _forward(connection: Cursorlike, place: Place, known: _Count, cursor: int) -> int:
-    """What of ``known`` is above ``cursor``: the shorter of the two sides is counted."""
-    if cursor >= known.through:
+def count_above(
+    connection: Cursorlike, place: Place, cursor: int, known: tuple[int, int], unread: Callable[[], int]
+) -> int:
+    """Mail above ``cursor`` up to the end of what is ``known``: an earlier cursor, and up to where ``unread`` counts.
+
+    The shorter of the two sides of ``cursor`` is counted; ``unread`` is called only where that needs it.
+    """
+    earlier, through = known
+    if cursor >= through:
         return 0
-    if cursor - known.cursor <= known.through - cursor:
-        return known.unread - count_between(connection, place, known.cursor, cursor)
-    return count_between(connection, place, cursor, known.through)
+    if cursor - earlier <= through - cursor:
+        return unread() - count_between(connection, place, earlier, cursor)
+    return count_between(connection, place, cursor, through)

@@ -8,8 +8,9 @@ from termal.bus.server import Request
 from termal.rules.mail import refused_session
 from termal.wire.errors import TermalError
 from termal.wire.session_operations import Eligibility
+from termal.wire.verdict_errors import error_of
 from workers.coordination.mail_parties import MARGIN_S, Parties
-from workers.coordination.mail_refusal import error_of, nothing_written
+from workers.coordination.mail_refusal import nothing_written
 
 DEFAULT_S = 5.0
 """For a request that came without a deadline."""

@@ -15,6 +15,8 @@ KEPT = 20_000
 """Mailboxes in all lists that are remembered, each about half a KiB."""
 
 Listed = Callable[[bytes | None, Exception | None], None]
+Changed = Callable[[str, tuple[str, ...]], None]
+"""Told of a mailbox that was written, and of its participants."""
 
 
 class Lists:

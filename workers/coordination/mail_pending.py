@@ -3,13 +3,12 @@
 Entries are made and ended on the loop's thread; other threads may look up ids and copy them.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
-from termal.bus.loop import Loop, Timer
+from termal.bus.loop import Loop
 from termal.wire.errors import Busy, TermalError
-
-SWEEP_S = 0.02
+from workers.coordination.alarm import Alarm
 
 Ended = Callable[[str | None, TermalError | None], None]
 """Gets the recorded outcome, None when none could be recorded; or why the wait ended before that."""
@@ -17,9 +16,8 @@ Ended = Callable[[str | None, TermalError | None], None]
 
 class Pending:
     def __init__(self, loop: Loop) -> None:
-        self._loop = loop
         self._waiting: dict[str, list[tuple[float, Ended]]] = {}
-        self._sweeper: Timer | None = None
+        self._alarm = Alarm(loop, take_late=self._take_late, deadlines=self._deadlines)
 
     def __contains__(self, message_id: object) -> bool:
         return message_id in self._waiting
@@ -40,26 +38,24 @@ class Pending:
         if waiters is None:
             return False
         waiters.append((deadline_s, ended))
-        if self._sweeper is None:
-            self._sweeper = self._loop.later(SWEEP_S, self._sweep)
+        self._alarm.by(deadline_s)
         return True
 
     def release(self, message_id: str, outcome: str | None) -> None:
         for _, ended in self._waiting.pop(message_id, ()):
             ended(outcome, None)
 
-    def _sweep(self) -> None:
-        now, waits = time.monotonic(), False
+    def _take_late(self, now: float) -> list[Callable[[], None]]:
         late: list[Ended] = []
         for message_id, waiters in self._waiting.items():
-            if waiters:
-                kept = [waiter for waiter in waiters if waiter[0] > now]
-                late += [ended for limit_s, ended in waiters if limit_s <= now]
-                self._waiting[message_id] = kept
-                waits = waits or bool(kept)
-        self._sweeper = self._loop.later(SWEEP_S, self._sweep) if waits else None
-        for ended in late:
-            ended(None, still_finalizing())
+            due = [ended for deadline_s, ended in waiters if deadline_s <= now]
+            if due:
+                late += due
+                self._waiting[message_id] = [waiter for waiter in waiters if waiter[0] > now]
+        return [partial(ended, None, still_finalizing()) for ended in late]
+
+    def _deadlines(self, _: float) -> Iterable[float]:
+        return (deadline_s for waiters in self._waiting.values() for deadline_s, _ in waiters)
 
 
 def still_finalizing() -> Busy:

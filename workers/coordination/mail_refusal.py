@@ -1,18 +1,11 @@
-"""What rules and storage refuse, as the errors of the wire."""
+"""What storage refuses, as the errors of the wire."""
 
-from termal.rules.verdicts import Missing, Refused, Stale
-from termal.wire.errors import Busy, Conflict, Internal, InvalidRequest, NotFound, TermalError
-
-_KINDS: dict[type[Refused], type[TermalError]] = {Missing: NotFound, Stale: Conflict}
+from termal.wire.errors import Busy, Internal, TermalError
 
 
-def error_of(refused: Refused) -> TermalError:
-    return _KINDS.get(type(refused), InvalidRequest)(refused.text, reason=refused.reason)
-
-
-def storage_error(error: Exception | None) -> TermalError:
+def storage_error(error: Exception | None, text: str = "the database could not do this") -> TermalError:
     """The end of a database job: the store's own word where it has one (locked, late), else a fault of ours."""
-    return error if isinstance(error, TermalError) else Internal("the database could not do this", reason="storage")
+    return error if isinstance(error, TermalError) else Internal(text, reason="storage")
 
 
 def nothing_written(error: TermalError) -> TermalError:

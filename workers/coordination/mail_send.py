@@ -3,7 +3,6 @@
 Each step is a callback on the loop's thread; nothing is held while a send waits for somebody.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from termal.bus.server import Request
@@ -16,16 +15,15 @@ from termal.wire.errors import InvalidRequest, TermalError
 from termal.wire.mail_operations import SendMail, Unread
 from termal.wire.session_operations import Eligibility
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.coordination.admission import Admission
 from workers.coordination.mail_clock import now_text
 from workers.coordination.mail_desk import Desk, limit_of, refuse
+from workers.coordination.mail_lists import Changed
 from workers.coordination.mail_notices import Notice, Notices
 from workers.coordination.mail_pending import Pending
-from workers.coordination.mail_refusal import error_of, storage_error
+from workers.coordination.mail_refusal import storage_error
 from workers.coordination.mail_store import Mail, MailStore, Stored
-
-Stale = Callable[[str, tuple[str, ...]], None]
-"""Told of a mailbox that was written, and of its participants."""
 
 
 class SendParts(NamedTuple):
@@ -36,7 +34,7 @@ class SendParts(NamedTuple):
     store: MailStore
     pending: Pending
     notices: Notices
-    changed: Stale
+    changed: Changed
 
 
 class Send:

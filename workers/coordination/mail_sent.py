@@ -1,16 +1,19 @@
 """What became of the messages that a session sent: read for their sender, newest first."""
 
+# ruff: noqa: S608 - every query is made of constants
+
 import re
 import time
 
 from msgspec import UNSET
 
 from termal.model.mail import CONTROL_TOPIC, LIFECYCLES, UNDELIVERABLE, SentMessage, SentPage, Undeliverable
-from termal.rules.mail import mail_preview, page_rows
+from termal.rules.mail import page_rows
 from termal.store.connection import Cursorlike
 from termal.wire.codec import encode_json
 from termal.wire.errors import InvalidRequest
 from termal.wire.mail_operations import ListSent
+from workers.coordination.previews import HEAD, preview_of
 
 SEARCH_S = 0.5
 """A page of few matches in a long history ends here, with the place to go on from."""
@@ -22,7 +25,7 @@ SEARCH_ROWS = 10_000
 _ROWS = "SELECT rowid FROM mailbox_messages WHERE sender_session_id = ? AND rowid < ? ORDER BY +rowid DESC LIMIT ?"
 _ROW = (
     "SELECT m.id, m.mailbox_id, m.sequence, m.target_session_id, m.target_name, m.created_at, m.topic, m.state_stamp,"
-    " m.notification_disposition, p.processed_through, p.left_at, substr(m.body, 1, 4096)"
+    f" m.notification_disposition, p.processed_through, p.left_at, {HEAD}"
     " FROM mailbox_messages AS m CROSS JOIN mailbox_participants AS p"
     " ON p.mailbox_id = m.mailbox_id AND p.session_id = m.target_session_id"
     " WHERE m.rowid = ? AND m.topic IS NOT ?"
@@ -70,7 +73,7 @@ def _sent(connection: Cursorlike, row: int) -> SentMessage | None:
         created_at=columns[5],
         topic=UNSET if columns[6] is None else columns[6],
         state_stamp=UNSET if columns[7] is None else columns[7],
-        preview=mail_preview(columns[11]),
+        preview=preview_of(connection, row, columns[11], columns[12]),
         notification_state=columns[8],
         processed=processed,
         undeliverable=UNSET if left_at is None or processed else Undeliverable(reason="receiverLeft", left_at=left_at),

@@ -14,9 +14,8 @@ from termal.rules.verdicts import Refused
 from termal.store.connection import Cursorlike
 from termal.wire.errors import Conflict, NotFound, TermalError
 from termal.wire.mail_operations import AcknowledgeMail
+from termal.wire.verdict_errors import error_of
 from workers.coordination.mail_boxes import Box, Boxes, Side
-from workers.coordination.mail_counts import count_between
-from workers.coordination.mail_refusal import error_of
 from workers.coordination.mail_summary import Party, summary_of
 
 _FIND = (
@@ -124,12 +123,12 @@ class MailStore:
             moves = cursor_move(side.cursor, box.last, asked.expected_processed_through, through) == "move"
         except Refused as refused:
             return error_of(refused)
-        unread = (
-            self._unread_above(connection, box, side, through) if moves else self.boxes.unread(connection, box, side)
-        )
-        parties = [Party(one.session_id, one.name, one.cursor, one.left_at) for one in box.sides.values()]
-        if moves:
-            parties = [party._replace(cursor=through) if party.session_id == session_id else party for party in parties]
+        cursor = through if moves else side.cursor
+        unread = self.boxes.unread_above(connection, box, side, cursor)
+        parties = [
+            Party(one.session_id, one.name, cursor if one is side else one.cursor, one.left_at)
+            for one in box.sides.values()
+        ]
         summary = summary_of(connection, mailbox_id, parties, unread)
         if summary is None:
             return not_participant(mailbox_id)
@@ -217,14 +216,6 @@ class MailStore:
             return outcome
         stored = connection.execute("SELECT dispatch_outcome FROM mailbox_messages WHERE id = ?", (message_id,)).get
         return stored or UNWOKEN
-
-    def _unread_above(self, connection: Cursorlike, box: Box, side: Side, through: int) -> int:
-        """What is unread once the cursor has gone to ``through``: the shorter of the two sides is counted."""
-        place = (box.id, side.session_id)
-        if through - side.cursor <= box.last - through:
-            read = count_between(connection, place, side.cursor, through)
-            return self.boxes.unread(connection, box, side) - read
-        return count_between(connection, place, through, box.last)
 
 
 def not_participant(mailbox_id: str) -> NotFound:

@@ -1,16 +1,18 @@
 """The summary of one mailbox for one caller, from its rows."""
 
+# ruff: noqa: S608 - the query is made of constants
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET
 
 from termal.model.mail import CONTROL_TOPIC, MailboxSummary, Participant
-from termal.rules.mail import mail_preview
 from termal.store.connection import Cursorlike
+from workers.coordination.previews import HEAD, preview_of
 
 _LATEST = (
-    "SELECT sequence, created_at, body FROM mailbox_messages WHERE mailbox_id = ? AND topic IS NOT ?"
+    f"SELECT rowid, sequence, created_at, {HEAD} FROM mailbox_messages WHERE mailbox_id = ? AND topic IS NOT ?"
     " ORDER BY sequence DESC LIMIT 1"
 )
 
@@ -29,7 +31,7 @@ def summary_of(connection: Cursorlike, mailbox_id: str, parties: Sequence[Party]
     latest = connection.execute(_LATEST, (mailbox_id, CONTROL_TOPIC)).fetchone()
     if latest is None:
         return None
-    sequence, created_at, body = latest
+    row, sequence, created_at, head, size_bytes = latest
     return MailboxSummary(
         id=mailbox_id,
         participants=[
@@ -43,6 +45,6 @@ def summary_of(connection: Cursorlike, mailbox_id: str, parties: Sequence[Party]
         ],
         latest_sequence=sequence,
         unread_count=unread,
-        latest_message_preview=mail_preview(body),
+        latest_message_preview=preview_of(connection, row, head, size_bytes),
         latest_message_at=created_at,
     )

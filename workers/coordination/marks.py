@@ -3,29 +3,28 @@
 Only these statements and the finalization of a send ever change ``notification_disposition``.
 """
 
-# ruff: noqa: S608 - every statement is made of constants of this module
+# ruff: noqa: S608 - every statement is made of constants
 
 from collections.abc import Sequence
 
 from termal.store.connection import Cursorlike
 from termal.wire.mail_operations import Mark
+from workers.coordination.schema import IS_MAIL, NOT_DELIVERED
 
 # Each repeats the condition of the index that it needs: without it SQLite reads a mailbox's whole history.
 _COVERED = "target_session_id = ?1 AND mailbox_id = ?2 AND sequence <= ?3"
-_MAIL = "topic IS NOT 'delegation-review-result/v1'"
-_OPEN = "notification_disposition <> 'deliveredToIdleSession'"
 _DELIVERED = (
     "UPDATE mailbox_messages SET notification_disposition = 'deliveredToIdleSession'"
     " WHERE notification_disposition IN ('durableButNotWoken', 'queuedBehindActiveTurn', 'recoveredWake')"
-    f" AND {_OPEN} AND {_COVERED} AND {_MAIL}"
+    f" AND {NOT_DELIVERED} AND {_COVERED} AND {IS_MAIL}"
 )
 _RECOVERED = (
     "UPDATE mailbox_messages SET notification_disposition = 'recoveredWake'"
-    f" WHERE notification_disposition = 'durableButNotWoken' AND {_OPEN} AND {_COVERED} AND {_MAIL}"
+    f" WHERE notification_disposition = 'durableButNotWoken' AND {NOT_DELIVERED} AND {_COVERED} AND {IS_MAIL}"
 )
 _REWOKEN = (
     "UPDATE mailbox_messages SET notification_disposition = 'recoveredWake'"
-    f" WHERE {_MAIL} AND {_COVERED} AND notification_disposition <> 'recoveredWake' AND sequence >"
+    f" WHERE {IS_MAIL} AND {_COVERED} AND notification_disposition <> 'recoveredWake' AND sequence >"
     " (SELECT processed_through FROM mailbox_participants"
     " WHERE mailbox_id = ?2 AND session_id = ?1 AND left_at IS NULL)"
 )

@@ -20,14 +20,14 @@ from termal.store.job import too_late
 from termal.store.writer import Writer
 from termal.wire.errors import OutcomeUnknown, TermalError
 from termal.wire.session_operations import Eligibility
+from termal.wire.verdict_errors import error_of
 from workers.coordination import left_at
 from workers.coordination.admission import Admission
 from workers.coordination.mail import Mail
-from workers.coordination.mail_refusal import error_of, nothing_written, storage_error
+from workers.coordination.mail_desk import Repaired
+from workers.coordination.mail_refusal import nothing_written, storage_error
 
 AGAIN_S = 0.25
-
-Repaired = Callable[[TermalError | None], None]
 
 
 class RepairParts(NamedTuple):

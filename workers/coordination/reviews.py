@@ -3,7 +3,6 @@
 Both go through the line of the one writer, so a search sees everything that was accepted before it.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from termal.bus.server import Handler, Request
@@ -23,6 +22,7 @@ from termal.wire.review_operations import (
 from workers.coordination.admission import Admission
 from workers.coordination.mail_clock import now_text
 from workers.coordination.mail_desk import Repairs, limit_of, refuse
+from workers.coordination.mail_lists import Changed
 from workers.coordination.mail_refusal import storage_error
 from workers.coordination.mail_store import Mail, MailStore, Stored
 
@@ -31,8 +31,6 @@ _FIND = (
     " WHERE sender_session_id = ? AND idempotency_key = ?"
 )
 _NOT_FOUND = FoundReview(found=False)
-
-Changed = Callable[[str, tuple[str, ...]], None]
 
 
 class Reviews:

@@ -1,11 +1,14 @@
 """The tables of ``coordination.sqlite`` and the version they carry. Other files' tables are never touched here."""
 
+from termal.model.mail import CONTROL_TOPIC
 from termal.store.connection import Cursorlike
 from termal.store.migration import Migrations, Version
 
 VERSION_KEY = "coordination_schema_version"
-CONTROL_TOPIC = "delegation-review-result/v1"
-"""Of rows that are no mail: never counted, shown or woken for."""
+
+IS_MAIL = f"topic IS NOT '{CONTROL_TOPIC}'"
+NOT_DELIVERED = "notification_disposition <> 'deliveredToIdleSession'"
+"""These two are the conditions of indexes: SQLite takes one only for a query that repeats them word by word."""
 
 MAILBOX_TABLES = ("mailboxes", "mailbox_participants", "mailbox_messages")
 BOARD_TABLES = (
@@ -19,9 +22,8 @@ DATA_TABLES = (*MAILBOX_TABLES, *BOARD_TABLES, FENCE_TABLE)
 """All tables but ``meta``, parents before their children."""
 
 # The body comes last: what is read of a row without it needs none of the pages that a long one spills into.
-# The two indexes with a condition keep what is asked of unread and of never-woken mail from growing with history; a
-# query uses one only when it repeats its condition in the same words.
-_MAIL = """
+# The two indexes with a condition keep what is asked of unread and of never-woken mail from growing with history.
+_MAIL = f"""
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS mailboxes (
   id TEXT PRIMARY KEY NOT NULL,
@@ -61,10 +63,10 @@ CREATE TABLE IF NOT EXISTS mailbox_messages (
   UNIQUE (sender_session_id, idempotency_key)
 );
 CREATE INDEX IF NOT EXISTS mailbox_messages_inbound ON mailbox_messages(target_session_id, mailbox_id, sequence)
-  WHERE topic IS NOT 'delegation-review-result/v1';
+  WHERE {IS_MAIL};
 CREATE INDEX IF NOT EXISTS mailbox_messages_undelivered
   ON mailbox_messages(notification_disposition, target_session_id, mailbox_id, sequence)
-  WHERE notification_disposition <> 'deliveredToIdleSession';
+  WHERE {NOT_DELIVERED} AND {IS_MAIL};
 """
 _BOARD = """
 CREATE TABLE IF NOT EXISTS coordination_board_scopes (

@@ -5,9 +5,10 @@ import time
 from termal.bus.server import Request
 from termal.store.connection import Cursorlike
 from termal.wire.coordination_operations import DeleteScope
-from termal.wire.errors import Busy, Internal, InvalidRequest, TermalError
+from termal.wire.errors import Busy, InvalidRequest
 from termal.wire.turns import Anything
 from workers.coordination.admission import Admission
+from workers.coordination.mail_refusal import storage_error
 
 STEP_ROWS = 500
 ADMISSION_S = 0.1
@@ -52,10 +53,8 @@ class Scopes:
             return
 
         def done(more: bool | None, error: Exception | None) -> None:
-            if isinstance(error, TermalError):
-                request.refuse(error)
-            elif error is not None:
-                request.refuse(Internal("a step of the deletion failed", reason="storage"))
+            if error is not None:
+                request.refuse(storage_error(error, "a step of the deletion failed"))
             elif more:
                 self._step(request, scope_id)
             else:

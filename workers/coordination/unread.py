@@ -3,7 +3,7 @@
 Nothing here changes a row; rows of the control topic take part in nothing.
 """
 
-# ruff: noqa: S608 - every query is made of constants of this module
+# ruff: noqa: S608 - every query is made of constants
 
 from collections.abc import Collection, Iterator
 from itertools import groupby
@@ -12,22 +12,16 @@ from typing import Any, NamedTuple, Protocol
 from termal.model.status import MailboxCounts
 from termal.store.connection import Cursorlike
 from termal.wire.mail_operations import AskStale, AskUnwoken, ListUnread, Stale, Unread, UnreadPage, Unwoken
+from workers.coordination.schema import IS_MAIL, NOT_DELIVERED
 
 # Each query repeats the conditions of the index that it needs: without them SQLite does not take it.
-_MAIL = "m.topic IS NOT 'delegation-review-result/v1'"
-_UNWOKEN = (
-    "m.notification_disposition = 'durableButNotWoken' AND m.notification_disposition <> 'deliveredToIdleSession'"
+_ABOVE = (
+    f"FROM mailbox_messages AS m WHERE {IS_MAIL} AND m.target_session_id = p.session_id"
+    " AND m.mailbox_id = p.mailbox_id AND m.sequence > p.processed_through"
 )
-_COUNT = (
-    "(SELECT COUNT(*) FROM mailbox_messages AS m"
-    f" WHERE {_MAIL} AND m.target_session_id = p.session_id AND m.mailbox_id = p.mailbox_id"
-    " AND m.sequence > p.processed_through)"
-)
-_NEWEST = (
-    "(SELECT MAX(m.sequence) FROM mailbox_messages AS m"
-    f" WHERE {_MAIL} AND m.target_session_id = p.session_id AND m.mailbox_id = p.mailbox_id"
-    " AND m.sequence > p.processed_through)"
-)
+_COUNT = f"(SELECT COUNT(*) {_ABOVE})"
+_NEWEST = f"(SELECT MAX(m.sequence) {_ABOVE})"
+_OLDEST = f"(SELECT MIN(m.sequence) {_ABOVE})"
 _ROW = "m.mailbox_id, m.target_session_id, m.id, m.sequence, m.sender_session_id, m.sender_name, m.created_at"
 _UNREAD = (
     f"SELECT {_ROW}, {_COUNT} FROM mailbox_participants AS p CROSS JOIN mailbox_messages AS m"
@@ -35,11 +29,13 @@ _UNREAD = (
 )
 _UNREAD_OF = f"{_UNREAD} AND p.session_id = ? AND p.mailbox_id = ?"
 _UNREAD_AFTER = f"{_UNREAD} AND p.session_id > ? ORDER BY p.session_id"
-_NEVER = (
-    f"SELECT {_ROW}, 0 FROM mailbox_messages AS m CROSS JOIN mailbox_participants AS p"
+_UNWOKEN = (
+    "FROM mailbox_messages AS m CROSS JOIN mailbox_participants AS p"
     " ON p.mailbox_id = m.mailbox_id AND p.session_id = m.target_session_id"
-    f" WHERE {_UNWOKEN} AND {_MAIL} AND p.left_at IS NULL AND m.sequence > p.processed_through"
+    f" WHERE notification_disposition = 'durableButNotWoken' AND {NOT_DELIVERED} AND {IS_MAIL}"
+    " AND p.left_at IS NULL AND m.sequence > p.processed_through"
 )
+_NEVER = f"SELECT {_ROW}, 0 {_UNWOKEN}"
 _ORDER = " ORDER BY m.target_session_id, m.mailbox_id, m.sequence DESC"
 _NEVER_OF = f"{_NEVER} AND m.target_session_id = ?{_ORDER}"
 _NEVER_AFTER = f"{_NEVER} AND m.target_session_id > ?{_ORDER}"
@@ -95,9 +91,7 @@ def unread_of(connection: Cursorlike, session_id: str, mailbox_id: str) -> Unrea
 def unwoken(connection: Cursorlike, asked: AskUnwoken, pending: Pending) -> Unwoken:
     """Never-woken mail of one session, newest first, and what is unread behind the wake at the head of its queue."""
     never = _Never(pending)
-    rows = never.newest(_rows(connection, _NEVER_OF, asked.session_id))
-    rows.sort(key=lambda row: row.mailbox_id)
-    rows.sort(key=lambda row: row.created_at, reverse=True)
+    rows = _newest_first(never.newest(_rows(connection, _NEVER_OF, asked.session_id)))
     mail = [_counted(connection, row) for row in rows[: asked.limit]]
     head = unread_of(connection, asked.session_id, asked.head[0]) if asked.head is not None else None
     return Unwoken(mail, head, settled=len(rows) <= asked.limit and not never.skipped)
@@ -114,10 +108,7 @@ def unread_page(connection: Cursorlike, asked: ListUnread, pending: Pending) -> 
         if len(found) >= asked.limit:
             return UnreadPage(found, last, never.skipped)
         rows = list(group)
-        if asked.only_unwoken:
-            rows = never.newest(iter(rows))
-        rows.sort(key=lambda row: row.mailbox_id)
-        rows.sort(key=lambda row: row.created_at, reverse=True)
+        rows = _newest_first(never.newest(iter(rows)) if asked.only_unwoken else rows)
         found += [_counted(connection, row) if asked.only_unwoken else _unread(row) for row in rows]
         if rows:
             last = (rows[-1].session_id, rows[-1].mailbox_id)
@@ -132,6 +123,13 @@ def stale(connection: Cursorlike, asked: AskStale) -> Stale:
 
 def _rows(connection: Cursorlike, query: str, *parameters: Any) -> Iterator[_Row]:
     return (_Row(*row) for row in connection.execute(query, parameters))
+
+
+def _newest_first(rows: list[_Row]) -> list[_Row]:
+    """Sorted in place: by time, those of one time by mailbox."""
+    rows.sort(key=lambda row: row.mailbox_id)
+    rows.sort(key=lambda row: row.created_at, reverse=True)
+    return rows
 
 
 def _counted(connection: Cursorlike, row: _Row) -> Unread:
@@ -151,18 +149,13 @@ def _unread(row: _Row) -> Unread:
     )
 
 
-_FIRST = "(SELECT MIN(created_at) FROM mailbox_messages WHERE mailbox_id = p.mailbox_id AND sequence = ({first}))"
-_OLDEST = _NEWEST.replace("MAX", "MIN")[1:-1]
+_SINCE = f"(SELECT MIN(created_at) FROM mailbox_messages WHERE mailbox_id = p.mailbox_id AND sequence = {_OLDEST})"
 _COUNTS = (
     "SELECT COALESCE(SUM(unread), 0), MIN(since)"
-    f" FROM (SELECT {_COUNT} AS unread, {_FIRST.format(first=_OLDEST)} AS since"
+    f" FROM (SELECT {_COUNT} AS unread, {_SINCE} AS since"
     " FROM mailbox_participants AS p WHERE p.left_at IS NULL)"
 )
-_NEVER_COUNTS = (
-    "SELECT COUNT(*), MIN(m.created_at) FROM mailbox_messages AS m CROSS JOIN mailbox_participants AS p"
-    " ON p.mailbox_id = m.mailbox_id AND p.session_id = m.target_session_id"
-    f" WHERE {_UNWOKEN} AND {_MAIL} AND p.left_at IS NULL AND m.sequence > p.processed_through"
-)
+_NEVER_COUNTS = f"SELECT COUNT(*), MIN(m.created_at) {_UNWOKEN}"
 
 
 def counts(connection: Cursorlike) -> MailboxCounts:

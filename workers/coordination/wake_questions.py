@@ -11,7 +11,6 @@ from termal.model.status import MailboxCounts
 from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.store.writer import Writer
-from termal.wire.errors import Internal, TermalError
 from termal.wire.mail_operations import (
     MAILBOX_MARK,
     MAILBOX_STALE,
@@ -27,9 +26,12 @@ from termal.wire.mail_operations import (
 )
 from termal.wire.turns import Anything
 from workers.coordination import marks, unread
+from workers.coordination.mail_refusal import storage_error
 from workers.coordination.unread import Pending
 
 T = TypeVar("T")
+
+_FAILED = "mail could not be read or marked"
 
 
 class WakeQuestions:
@@ -79,20 +81,16 @@ class WakeQuestions:
             if error is None:
                 request.reply(Anything())
             else:
-                request.refuse(_error(error))
+                request.refuse(storage_error(error, _FAILED))
 
         self._writer().submit(lambda connection: marks.apply(connection, body.marks), done)
 
     def _read(self, request: Request, job: Callable[[Cursorlike], T], answer: Callable[[T], None]) -> None:
         def done(value: T | None, error: Exception | None) -> None:
             if error is not None:
-                request.refuse(_error(error))
+                request.refuse(storage_error(error, _FAILED))
             else:
                 assert value is not None
                 answer(value)
 
         self._reader().submit(job, done, deadline_s=request.deadline_s)
-
-
-def _error(error: Exception) -> TermalError:
-    return error if isinstance(error, TermalError) else Internal("mail could not be read or marked", reason="storage")

@@ -6,8 +6,6 @@ Their files are read on a thread of its own: a slow file system must not hold up
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 
 from msgspec import UNSET, Raw
 
@@ -25,15 +23,18 @@ from termal.rules.slash_command import (
     resolve,
     resolve_native,
 )
-from termal.rules.verdicts import Bad
+from termal.rules.verdicts import Bad, Refused
 from termal.wire.codec import encode_json
-from termal.wire.errors import Internal, InvalidRequest, NotFound, NotImplementedYet, TermalError
+from termal.wire.errors import Internal, NotFound, NotImplementedYet, TermalError
 from termal.wire.session_operations import OneSession
 from termal.wire.settings_operations import ResolveCommand
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
 from workers.state.command_files import CommandFile, all_commands, one_command
+from workers.state.directories import real_directory
 from workers.state.session_record import SessionRecord
+from workers.state.thread_lane import ThreadLane
 
 Work = Callable[[], JsonReply]
 
@@ -42,8 +43,7 @@ class AgentCommands:
     def __init__(self, book: Book, loop: Loop) -> None:
         self._book = book
         self._loop = loop
-        self._queue: SimpleQueue[tuple[Request, Work]] = SimpleQueue()
-        self._thread: Thread | None = None
+        self._lane = ThreadLane("commands")
 
     def table(self) -> dict[str, Handler]:
         return {"commands.list": self.all, "command.resolve": self.resolve}
@@ -84,25 +84,18 @@ class AgentCommands:
     # ----------------------------------------------------------------- its thread
 
     def _put(self, request: Request, work: Work) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="commands", daemon=True)
-            self._thread.start()
-        self._queue.put((request, work))
+        self._lane.put(partial(self._carry_out, request, work))
 
-    def _run(self) -> None:
-        while True:
-            request, work = self._queue.get()
-            answer = not_started(request.op) if request.expired() else _outcome(work)
-            self._loop.threadsafe(partial(_give, request, answer))
+    def _carry_out(self, request: Request, work: Work) -> None:
+        answer = not_started(request.op) if request.expired() else _outcome(work)
+        self._loop.threadsafe(partial(_give, request, answer))
 
 
 def _outcome(work: Work) -> JsonReply | TermalError:
     try:
         return work()
-    except TermalError as error:
-        return error
-    except Bad as error:
-        return InvalidRequest(error.text, reason=error.reason)
+    except (Refused, TermalError) as refused:
+        return error_of(refused)
     except Exception as error:  # noqa: BLE001 - the border of the thread: a fault must not end it and all that waits
         return Internal(f"the command files cannot be read: {type(error).__name__}", reason="commandFiles")
 
@@ -177,12 +170,7 @@ def _reply(name: str, source: str, kind: CommandKind, resolved: Resolved) -> Jso
 
 def _folder(cwd: str, workdir: str, root: str | None) -> str:
     """The canonical ``cwd``, relative to the session's directory. Raises `Bad`."""
-    try:
-        folder = (Path(workdir) / cwd).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise Bad("cwd is not a directory") from error
-    if not folder.is_dir():
-        raise Bad("cwd is not a directory")
+    folder = real_directory(Path(workdir) / cwd, "cwd is not a directory")
     if root is not None and not folder.is_relative_to(root):
         raise Bad("cwd is outside the root of the project", reason="cwdOutsideProject")
     return str(folder)

@@ -7,6 +7,7 @@ from msgspec import UNSET
 from termal.model import delta
 from termal.model.delegation import DelegationRecord
 from termal.model.message import Command, Message, ParallelAgents
+from termal.rules.closing import Cause, closed
 from termal.wire.codec import encode_json
 from termal.wire.events import Published
 from workers.state.journal import Callback, Journal
@@ -134,6 +135,13 @@ class Change:
         count = record.count
         self._touched(record)
         self._events.append(lambda revision: _updated(record, message, position, count, revision))
+
+    def close(self, record: SessionRecord, cause: Cause) -> None:
+        """End what is still open in the resident part of the transcript."""
+        for position in range(record.start, record.count):
+            message = closed(record.at(position), cause)
+            if message is not None:
+                self.update(record, position, message, preview=False)
 
     def compacted(self, record: SessionRecord) -> None:
         """The transcript of ``record`` is another one now."""

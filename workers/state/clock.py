@@ -3,6 +3,8 @@
 import time
 from datetime import datetime
 
+from termal.clock import millisecond_text
+
 
 def now_text() -> str:
     """This moment as RFC 3339 UTC with milliseconds."""
@@ -11,8 +13,12 @@ def now_text() -> str:
 
 def text_in(seconds: float) -> str:
     """The moment ``seconds`` from now, in the same form."""
-    at_s = time.time() + seconds
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_s)) + f".{int(at_s * 1000) % 1000:03d}Z"
+    return millisecond_text(time.time_ns() + round(seconds * 1e9))
+
+
+def sooner(deadline_s: float | None, reserve_s: float) -> float | None:
+    """``deadline_s`` of a request, less what is kept of it for the answer that nobody else gave one."""
+    return None if deadline_s is None else deadline_s - reserve_s
 
 
 def left_s(begun: str, end: str) -> float:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from termal.bus.server import Handler, Request
 from termal.model.message import Text
 from termal.model.session import Session
-from termal.model.stored import StoredSession
 from termal.rules import wording
+from termal.rules.exported import stored_as
 from termal.rules.settings import runtime_of
 from termal.rules.thread import check_thread
 from termal.wire.codec import encode_json
@@ -22,7 +22,7 @@ from termal.wire.session_operations import OneSession
 from termal.wire.thread_operations import CODEX_THREAD, ForkThread, RollBack, ThreadCommand, ThreadDone
 from termal.wire.turns import JsonReply
 from workers.state.change import Book, Change
-from workers.state.clock import now_text
+from workers.state.clock import now_text, sooner
 from workers.state.past_items import messages_of
 from workers.state.readiness import Agents
 from workers.state.runtimes import Runtimes
@@ -44,11 +44,21 @@ class _Order(NamedTuple):
 
 
 class CodexThreads:
-    def __init__(self, book: Book, runtimes: Runtimes, turns: Turns, agents: Agents) -> None:
+    """``rewritten`` is told of every session whose transcript is another one now."""
+
+    def __init__(
+        self,
+        book: Book,
+        runtimes: Runtimes,
+        turns: Turns,
+        agents: Agents,
+        rewritten: Callable[[SessionRecord], None],
+    ) -> None:
         self._book = book
         self._runtimes = runtimes
         self._turns = turns
         self._agents = agents
+        self._rewritten = rewritten
 
     def table(self) -> dict[str, Handler]:
         return {
@@ -92,6 +102,7 @@ class CodexThreads:
                 change.summary(record)
                 return self._committed(change, record)
             record.start_over(messages_of(self._book.registry, answer.items))
+            self._rewritten(record)
             if not record.count:
                 record.preview = wording.READY
             # Their anchors are gone with the messages.
@@ -144,7 +155,7 @@ class CodexThreads:
                 self._turns.go_on(record)
 
         command = ThreadCommand(Turns.spec(record), order.action, order.turns)
-        deadline_s = None if request.deadline_s is None else request.deadline_s - REPLY_S
+        deadline_s = sooner(request.deadline_s, REPLY_S)
         client = self._runtimes.wanted(runtime_of(record.agent))
         client.call(CODEX_THREAD, command, answered, trace=request.trace, deadline_s=deadline_s)
 
@@ -197,14 +208,7 @@ class CodexThreads:
             external_session_id=thread_id,
             codex_thread_state="active",
         )
-        stored = StoredSession(
-            session=session,
-            codex_approval_policy=session.approval_policy,
-            codex_sandbox_mode=session.sandbox_mode,
-            codex_reasoning_effort=session.reasoning_effort,
-            creation_key=key,
-        )
-        record = SessionRecord(session, stored)
+        record = SessionRecord(session, stored_as(session, key))
         change = self._book.change()
         for message in messages_of(registry, answer.items or []):
             record.put(message)

@@ -21,8 +21,10 @@ from workers.state.delegations import Delegations
 from workers.state.endings import Endings
 from workers.state.interactions import Interactions
 from workers.state.links import Links
+from workers.state.prompts import Again
 from workers.state.readiness import Agents
 from workers.state.runtimes import Runtimes
+from workers.state.session_record import SessionRecord
 from workers.state.sessions import Defaults
 from workers.state.turns import Turns
 from workers.state.workflow_queues import WorkflowQueues
@@ -82,8 +84,8 @@ class Delegated:
         summaries = book.projections.delegations
         self._reads = Reads(book, self._delegations, summaries=summaries, audit=audit, reader=reader, log=log)
 
-    def table(self, defaults: Defaults) -> Mapping[str, Handler]:
-        """``defaults``: what new sessions of an agent begin with."""
+    def table(self, defaults: Defaults, again: Again) -> Mapping[str, Handler]:
+        """``defaults``: what new sessions of an agent begin with. ``again`` runs a request that had to wait."""
         spawns = Spawns(
             self._book,
             self._turns,
@@ -92,6 +94,7 @@ class Delegated:
             files=self._files,
             agents=self._agents,
             defaults=defaults,
+            again=again,
             environ=os.environ,
         )
         return {
@@ -101,6 +104,10 @@ class Delegated:
             **self._waits.table(),
             **self._reviews.table(),
         }
+
+    def rewritten(self, parent: SessionRecord) -> None:
+        """Another transcript was put in place of that of ``parent``."""
+        self._cards.forget(parent)
 
     def boot(self, change: Change) -> None:
         """The store is loaded; turns that nobody holds have ended within ``change``."""

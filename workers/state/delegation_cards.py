@@ -5,9 +5,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from termal.model.delegation import DelegationRecord
-from termal.model.message import ParallelAgent, ParallelAgents
+from termal.model.message import ParallelAgent, ParallelAgents, Request
 from termal.rules.closing import is_pending
-from termal.rules.delegation_summary import Pending, card_row
+from termal.rules.delegation_summary import card_row
 from termal.store.connection import Cursorlike
 from workers.state.change import Book, Change
 from workers.state.clock import now_text
@@ -31,6 +31,8 @@ class Cards:
     def __init__(self, book: Book) -> None:
         self._book = book
         self._known: dict[str, Card] = {}
+        self.rewritten = 0
+        """Grows with every transcript that another one was put in place of."""
 
     def append(self, change: Change, parent: SessionRecord, record: DelegationRecord) -> None:
         message = ParallelAgents(
@@ -41,9 +43,16 @@ class Cards:
         )
         self._known[record.id] = Card(change.append(parent, message), message)
 
-    def remember(self, record: DelegationRecord, position: int, message: ParallelAgents) -> None:
-        """Where the card of ``record`` was found in the store."""
-        self._known.setdefault(record.id, Card(position, message))
+    def remember(self, record: DelegationRecord, position: int, message: ParallelAgents, *, seen: int) -> None:
+        """Where the card of ``record`` was found in the store. ``seen``: `rewritten` from before it was looked for."""
+        if seen == self.rewritten:
+            self._known.setdefault(record.id, Card(position, message))
+
+    def forget(self, parent: SessionRecord) -> None:
+        """The transcript of ``parent`` is another one: the cards that stood in it are gone."""
+        self.rewritten += 1
+        for record in self._book.registry.delegations.of_parent(parent.id):
+            self._known.pop(record.id, None)
 
     def found(self, record: DelegationRecord) -> bool:
         """Whether a `refresh` would know the place of the card."""
@@ -77,9 +86,9 @@ class Cards:
 
     def _find(self, parent: SessionRecord, record: DelegationRecord) -> Card | None:
         known = self._known.get(record.id)
-        if known is not None:
-            if not parent.resident(known.position):
-                return known
+        if known is not None and known.position < parent.start:
+            return known
+        if known is not None and parent.resident(known.position):
             message = parent.at(known.position)
             if isinstance(message, ParallelAgents) and message.id == known.message.id:
                 return Card(known.position, message)
@@ -99,11 +108,11 @@ def is_row(agent: ParallelAgent, delegation_id: str) -> bool:
     return agent.source == "delegation" and agent.id == delegation_id
 
 
-def pending_of(child: SessionRecord) -> Pending | None:
+def pending_of(child: SessionRecord) -> Request | None:
     """The newest request of ``child`` that waits for a person."""
     if child.status != "approval":
         return None
     for message in reversed(child.messages):
-        if isinstance(message, Pending) and is_pending(message):
+        if isinstance(message, Request) and is_pending(message):
             return message
     return None

@@ -15,8 +15,9 @@ from termal.store.reader import Reader
 from termal.wire.delegation_operations import FollowUp, OneDelegation
 from termal.wire.errors import Conflict, NotFound, TermalError
 from termal.wire.session_operations import OneSession
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
-from workers.state.clock import now_text
+from workers.state.clock import now_text, sooner
 from workers.state.delegation_access import delegation_of, response_of
 from workers.state.delegation_audit import Audit
 from workers.state.delegation_cards import Cards, pending_of
@@ -24,7 +25,6 @@ from workers.state.delegation_ends import tell_update
 from workers.state.delegation_steps import rearmed
 from workers.state.delegations import Delegations
 from workers.state.endings import Endings
-from workers.state.refusal import error_of
 from workers.state.rows import remembered
 from workers.state.session_record import SessionRecord
 from workers.state.turns import Turns
@@ -87,7 +87,7 @@ class Control:
                 request.refuse(error)
 
         self._delegations.stopping[child.id] = reason
-        deadline_s = None if request.deadline_s is None else request.deadline_s - REPLY_S
+        deadline_s = sooner(request.deadline_s, REPLY_S)
         stopper = _Stopper(deadline_s, request.trace, stopped)
         try:
             self._endings.stop(stopper, OneSession(child.id))
@@ -113,7 +113,10 @@ class Control:
         record = delegation_of(self._book, body.parent_session_id, body.delegation_id)
         self._delegations.fresh(record, request, lambda fresh: self._follow(request, body, fresh, message))
 
-    def _follow(self, request: Request, body: FollowUp, record: DelegationRecord, message: str) -> None:
+    def _follow(
+        self, request: Request, body: FollowUp, record: DelegationRecord, message: str, *, looked: bool = False
+    ) -> None:
+        """``looked``: for the card of ``record`` in the store."""
         child = self._book.registry.sessions.get(record.child_session_id)
         key = f"followup\n{body.key}"
         known = None if child is None else remembered(child.prompt_keys, key)
@@ -134,9 +137,9 @@ class Control:
                 outcome="rejected",
                 detail=refused.reason or "",
             )
-            request.refuse(error_of(refused) if isinstance(refused, Refused) else refused)
+            request.refuse(error_of(refused))
             return
-        if self._cards.found(record):
+        if looked or self._cards.found(record):
             self._rearm(request, body, record, child, message)
         else:
             self._find_card(request, body, record, message)
@@ -191,18 +194,15 @@ class Control:
             self._answer(request, delegation_id)
 
     def _find_card(self, request: Request, body: FollowUp, record: DelegationRecord, message: str) -> None:
-        """The card is further up in the transcript than what is in memory."""
+        """The card is further up in the transcript than what is in memory. Everything is checked once more then."""
+        seen = self._cards.rewritten
 
         def done(found: tuple[int, ParallelAgents] | None, error: Exception | None) -> None:
             if found is not None:
-                self._cards.remember(record, *found)
+                self._cards.remember(record, *found, seen=seen)
             newest = self._newest(record.id)
             assert newest is not None
-            child = self._book.registry.sessions.get(newest.child_session_id)
-            try:
-                self._rearm(request, body, newest, _ready(newest, child), message)
-            except Refused as refused:
-                request.refuse(error_of(refused))
+            self._follow(request, body, newest, message, looked=True)
 
         self._reader.submit(
             lambda connection: self._cards.stored(connection, record), done, deadline_s=request.deadline_s

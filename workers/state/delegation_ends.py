@@ -6,7 +6,6 @@ from termal.bus.loop import Loop
 from termal.model import delta
 from termal.model.delegation import DelegationRecord, DelegationResult
 from termal.model.session import SessionStatus
-from termal.rules.closing import closed
 from termal.rules.delegation_paths import outside
 from termal.rules.delegation_summary import public_summary, result_summary
 from termal.rules.settings import runtime_of
@@ -38,7 +37,7 @@ class Ends:
         child_status: SessionStatus = "idle",
         pending: str = "",
         card: bool = True,
-    ) -> DelegationRecord:
+    ) -> None:
         """``record`` becomes terminal with ``result``. ``pending``: what a canceled child waited for. The caller looks
         at the waits, once for all that ends in ``change``."""
         child = self._book.registry.sessions.get(record.child_session_id)
@@ -52,17 +51,13 @@ class Ends:
         self._audit.add("terminal", ended.parent_session_id, ended)
         for path in outside(list(result.changed_files or []), ended.write_policy.owned):
             self._audit.add("ownedPathViolation", ended.parent_session_id, ended, detail=path)
-        return ended
 
     def _settle(self, change: Change, child: SessionRecord, status: SessionStatus, preview: str) -> None:
         """Nothing of the child goes on by itself. A turn that somebody is stopping ends on its own."""
         child.queue = []
         child.peer_messages = {}
         if child.turn is None or not child.busy:
-            for position in range(child.start, child.count):
-                message = closed(child.at(position), "cut")
-                if message is not None:
-                    change.update(child, position, message, preview=False)
+            change.close(child, "cut")
             child.status = status
             child.live = None
             self._detach(child)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -18,6 +16,7 @@ from termal.log import Log
 from termal.model.delegation import DelegationRecord, WritePolicy
 from termal.rules.verdicts import Refused
 from termal.wire.errors import Internal, TermalError
+from workers.state.thread_lane import ThreadLane
 
 if TYPE_CHECKING:
     from termal.procs.worktree import Shelf
@@ -46,8 +45,8 @@ class Files:
         self._loop = loop
         self._root = root
         self._log = log
-        self._making = _Lane("worktrees")
-        self._looking = _Lane("worktree-files")
+        self._making = ThreadLane("worktrees")
+        self._looking = ThreadLane("worktree-files")
         self._clean = False
         self._held: list[Callable[[], None]] = []
 
@@ -160,25 +159,6 @@ class Files:
     def _logged(self, _: object, error: Exception | None) -> None:
         if error is not None:
             self._log.warning("worktree.failed", error=repr(error))
-
-
-class _Lane:
-    """Jobs one after the other, on a thread that the first one starts."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._thread: Thread | None = None
-
-    def put(self, job: Callable[[], None]) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._serve, name=self._name, daemon=True)
-            self._thread.start()
-        self._queue.put(job)
-
-    def _serve(self) -> None:
-        while True:
-            self._queue.get()()
 
 
 def _job(loop: Loop, work: Callable[[], T], done: Callable[[T | None, Exception | None], None]) -> Callable[[], None]:

@@ -30,6 +30,7 @@ from termal.wire.codec import encode_json
 from termal.wire.delegation_operations import DelegationsOf, OneDelegation, ReadAudit, ReadOutput, RecordTimeout
 from termal.wire.errors import Internal, TermalError
 from termal.wire.turns import Anything, JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
 from workers.state.delegation_access import delegation_of, parent_of, response_of
 from workers.state.delegation_audit import Audit
@@ -37,7 +38,6 @@ from workers.state.delegation_ends import tell_update
 from workers.state.delegation_outcome import change_sets_of, final_text
 from workers.state.delegation_summaries import Summaries
 from workers.state.delegations import Delegations, ids_of
-from workers.state.refusal import error_of
 from workers.state.rows import decode_message
 
 DIFFS = 50
@@ -82,12 +82,14 @@ class Reads:
     def all(self, request: Request, body: DelegationsOf) -> None:
         """The handler of ``delegation.list``: each looked at like one that is asked for alone."""
         parent = parent_of(self._book, body.parent_session_id)
-        waiting = list(self._book.registry.delegations.of_parent(parent.id))
+        delegations = self._book.registry.delegations
+        waiting = [record.id for record in delegations.of_parent(parent.id)]
 
         def go_on(_: DelegationRecord | None = None) -> None:
             while waiting:
-                record = waiting.pop()
-                if record.active or record.review_result_required:
+                # What it was when this list was begun may be over by now.
+                record = delegations.get(waiting.pop())
+                if record is not None and not self._delegations.look(record):
                     self._delegations.fresh(record, request, go_on)
                     return
             self._listed(request, parent.id)
@@ -301,10 +303,8 @@ class Reads:
                 return
             try:
                 then(cast("T", value))
-            except Refused as refused:
+            except (Refused, TermalError) as refused:
                 request.refuse(error_of(refused))
-            except TermalError as refused:
-                request.refuse(refused)
 
         self._book.journal.stored(lambda: self._reader.submit(work, done, deadline_s=request.deadline_s))
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from msgspec import UNSET
 from msgspec.structs import replace
-from termal.rules.delegation_packet import set_aside, with_note
 
 from termal.bus.server import Handler, Request
 from termal.faults import fault
 from termal.log import Log
 from termal.model.delegation import REVIEW_SCHEMA_VERSION, DelegationRecord, DelegationResult
+from termal.model.mail import CONTROL_TOPIC
 from termal.model.message import Record
+from termal.rules.delegation_packet import set_aside, with_note
 from termal.rules.delegation_review import (
-    TOPIC,
     decode_payload,
     envelope_body,
     read_envelope,
@@ -34,12 +34,13 @@ from termal.wire.review_operations import (
     ReviewReceipt,
 )
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
+from workers.state.clock import sooner
 from workers.state.delegation_audit import Audit
 from workers.state.delegation_ends import tell_update
 from workers.state.delegation_steps import reopened
 from workers.state.links import Links
-from workers.state.refusal import error_of
 from workers.state.session_record import SessionRecord
 
 REPLY_S = 0.3
@@ -104,7 +105,7 @@ class Reviews:
                 fault("state.review_appended")
                 self._appended(request, body, append, receipt)
 
-        deadline_s = None if request.deadline_s is None else request.deadline_s - REPLY_S
+        deadline_s = sooner(request.deadline_s, REPLY_S)
         client = self._links.to("coordination")
         client.call(REVIEW_APPEND, append, done, trace=request.trace, deadline_s=deadline_s)
 
@@ -240,7 +241,7 @@ class Reviews:
         try:
             if (found.target_session_id, found.topic, found.state_stamp) != (
                 record.parent_session_id,
-                TOPIC,
+                CONTROL_TOPIC,
                 stamp(record.id, attempt),
             ):
                 raise Bad("its target, topic or stamp is another one")

@@ -12,28 +12,31 @@ from termal.faults import fault
 from termal.model import delta
 from termal.model.delegation import DelegationRecord, SpawnDelegationResponse, WritePolicy
 from termal.model.session import PendingPrompt, Session
-from termal.model.stored import LOCAL_REMOTE, QueueEntry, StoredSession
+from termal.model.stored import LOCAL_REMOTE, QueueEntry
 from termal.rules import wording
 from termal.rules.delegation_agents import Work, check_agent, check_model, child_settings, enforcement
 from termal.rules.delegation_paths import checked_cwd, contains
 from termal.rules.delegation_prompt import bootstrap_prompt
 from termal.rules.delegation_request import Asked, check_capacity, checked_spawn
 from termal.rules.delegation_summary import summary_of
+from termal.rules.exported import stored_as
 from termal.rules.settings import at_creation, emoji_of
 from termal.rules.verdicts import Bad, Refused, Unbuilt
 from termal.wire.codec import encode_json
 from termal.wire.delegation_operations import SpawnDelegation
 from termal.wire.errors import Internal, TermalError
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
 from workers.state.clock import now_text
 from workers.state.delegation_access import parent_of
 from workers.state.delegation_audit import Audit
 from workers.state.delegation_cards import Cards
 from workers.state.delegation_files import Files, Isolated
+from workers.state.directories import real_directory
 from workers.state.projections import full_session
+from workers.state.prompts import Again
 from workers.state.readiness import Agents
-from workers.state.refusal import error_of
 from workers.state.session_record import SessionRecord
 from workers.state.sessions import Defaults
 from workers.state.turns import Turns
@@ -64,6 +67,7 @@ class Spawns:
         files: Files,
         agents: Agents,
         defaults: Defaults,
+        again: Again,
         environ: Mapping[str, str],
     ) -> None:
         self._book = book
@@ -73,6 +77,7 @@ class Spawns:
         self._files = files
         self._agents = agents
         self._defaults = defaults
+        self._again = again
         self._environ = environ
         self._preparing: dict[str, list[Callable[[], None]]] = {}
 
@@ -88,7 +93,7 @@ class Spawns:
             return
         waiting = self._preparing.get(body.delegation_id)
         if waiting is not None:
-            waiting.append(lambda: self.spawn(request, body))
+            waiting.append(lambda: self._again(self.spawn, request, body))
             return
         try:
             plan = self._plan(body)
@@ -176,7 +181,7 @@ class Spawns:
                 self._refused(body, refused.reason or "")
                 if isolated is not None:
                     self._files.discard(isolated)
-                request.refuse(error_of(refused) if isinstance(refused, Refused) else refused)
+                request.refuse(error_of(refused))
             for repeat in repeats:
                 repeat()
 
@@ -248,14 +253,7 @@ class Spawns:
             base_tree=UNSET if isolated is None else isolated.base_tree,
             review_result_submission_attempt=1 if required else 0,
         )
-        codex = plan.agent == "Codex"
-        stored = StoredSession(
-            session=session,
-            codex_approval_policy=session.approval_policy if codex else None,
-            codex_sandbox_mode=session.sandbox_mode if codex else None,
-            codex_reasoning_effort=session.reasoning_effort if codex else UNSET,
-        )
-        return record, SessionRecord(session, stored)
+        return record, SessionRecord(session, stored_as(session))
 
     def _start(self, request: Request, delegation_id: str, child: SessionRecord) -> None:
         """The first prompt, unless somebody has ended the delegation since."""
@@ -297,13 +295,7 @@ class Spawns:
 
 def canonical(path: str, base: str) -> str:
     """The real directory at ``path``, seen from ``base``. Raises `Bad`."""
-    try:
-        folder = (Path(base) / path).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise Bad("cwd is not a directory", reason="cwdInvalid") from error
-    if not folder.is_dir():
-        raise Bad("cwd is not a directory", reason="cwdInvalid")
-    return str(folder)
+    return str(real_directory(Path(base) / path, "cwd is not a directory", "cwdInvalid"))
 
 
 def repository_around(path: str) -> str | None:

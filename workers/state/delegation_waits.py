@@ -22,12 +22,13 @@ from termal.model.session import PendingPrompt
 from termal.model.stored import PROMPT_KEYS, PromptKey, QueueEntry
 from termal.rules.delegation_request import AskedWait, check_watched, checked_wait, is_satisfied
 from termal.rules.delegation_resume import resume_prompt
-from termal.rules.verdicts import Bad, Missing, Stale
+from termal.rules.verdicts import Stale
 from termal.wire.codec import encode_json
 from termal.wire.delegation_operations import CreateWait, DelegationsOf
 from termal.wire.turns import JsonReply
 from workers.state.change import Book, Change
 from workers.state.clock import left_s, now_text, text_in
+from workers.state.delegation_access import parent_of
 from workers.state.registry import Registry
 from workers.state.rows import queued, remembered
 from workers.state.session_record import SessionRecord
@@ -64,7 +65,7 @@ class Waits:
 
     def create(self, request: Request, body: CreateWait) -> None:
         """The handler of ``delegation.wait``: answered once the wait, and what it led to at once, is stored."""
-        parent = self._parent(body.parent_session_id)
+        parent = parent_of(self._book, body.parent_session_id)
         asked = checked_wait(
             body.delegation_ids, mode=body.mode, title=body.title, count=body.count, deadline_ms=body.deadline_ms
         )
@@ -76,7 +77,8 @@ class Waits:
             return
         if parent.session.codex_thread_state == "archived":
             raise Stale("the session's Codex thread is archived; it cannot be resumed", reason="waitParentArchived")
-        parents = {record.id: record.parent_session_id for record in registry.delegations.values()}
+        watched = [registry.delegations.get(name) for name in asked.delegation_ids]
+        parents = {record.id: record.parent_session_id for record in watched if record is not None}
         check_watched(asked.delegation_ids, parent.id, parents)
         wait = _record(body, parent.id, asked)
         registry.waits[wait.id] = wait
@@ -89,7 +91,7 @@ class Waits:
 
     def pending(self, request: Request, body: DelegationsOf) -> None:
         """The handler of ``delegation.waits``."""
-        parent = self._parent(body.parent_session_id)
+        parent = parent_of(self._book, body.parent_session_id)
         registry = self._book.registry
         reply = DelegationWaitsResponse(
             revision=registry.revision,
@@ -97,14 +99,6 @@ class Waits:
             server_instance_id=registry.instance_id,
         )
         self._book.journal.settle(lambda: request.reply(JsonReply(encode_json(reply))))
-
-    def _parent(self, session_id: str) -> SessionRecord:
-        if not session_id.strip():
-            raise Bad("the parent session id must be non-empty", reason="parentIdRequired")
-        parent = self._book.registry.sessions.get(session_id.strip())
-        if parent is None:
-            raise Missing("there is no such session", reason="sessionNotFound")
-        return parent
 
     def _settle_new(self, wait: DelegationWaitRecord) -> bool | None:
         """What `_one` says of a new wait, in a commit of its own."""
@@ -127,14 +121,13 @@ class Waits:
 
     # ------------------------------------------------------------------- evaluation
 
-    def evaluate(self, change: Change, *, watching: str | None = None, removed: frozenset[str] = frozenset()) -> None:
-        """End, within ``change``, every wait that is over: those that watch one delegation, or all. ``removed``:
-        sessions that ``change`` deletes. Before `begin` nobody is resumed."""
+    def evaluate(self, change: Change, *, removed: frozenset[str] = frozenset()) -> None:
+        """End, within ``change``, every wait that is over. ``removed``: sessions that ``change`` deletes. Before
+        `begin` nobody is resumed."""
         if not self._open:
             return
         for wait in list(self._book.registry.waits.values()):
-            if watching is None or watching in wait.delegation_ids:
-                self._one(change, wait, removed=removed)
+            self._one(change, wait, removed=removed)
 
     def _one(self, change: Change, wait: DelegationWaitRecord, *, removed: frozenset[str] = frozenset()) -> bool | None:
         """None: no prompt was queued; else whether its dispatch was asked for."""
@@ -268,7 +261,7 @@ def _record(body: CreateWait, parent_id: str, asked: AskedWait) -> DelegationWai
         mode=asked.mode,
         created_at=now_text(),
         title=asked.title or UNSET,
-        count=UNSET if body.count is None else body.count,
+        count=UNSET if asked.needed is None else asked.needed,
         deadline_at=UNSET if asked.deadline_ms is None else text_in(asked.deadline_ms / 1000),
     )
 

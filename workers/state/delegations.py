@@ -17,8 +17,9 @@ from termal.rules.delegation_paths import outside
 from termal.rules.turn_end import Verdict
 from termal.rules.verdicts import Refused
 from termal.wire.errors import TermalError
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book, Change
-from workers.state.clock import now_text
+from workers.state.clock import now_text, sooner
 from workers.state.delegation_cards import Cards
 from workers.state.delegation_ends import Ends, tell_update
 from workers.state.delegation_files import Files
@@ -26,7 +27,6 @@ from workers.state.delegation_outcome import Outcome, changed_files_of, current_
 from workers.state.delegation_reviews import Reviews
 from workers.state.delegation_steps import restored, with_review
 from workers.state.delegation_waits import Waits
-from workers.state.refusal import error_of
 from workers.state.session_record import SessionRecord
 
 PROBE_RETRY_S = 1.0
@@ -121,9 +121,7 @@ class Delegations:
     def fresh(self, record: DelegationRecord, request: Request, then: Callable[[DelegationRecord], None]) -> None:
         """Call ``then`` with ``record`` after whatever there is to find out about it, a stored review included. A
         failure of storage is the answer of ``request``."""
-        child = self._book.registry.sessions.get(record.child_session_id)
-        if not self._reviews.is_unknown(record) or (child is not None and child.busy):
-            self.refresh(record)
+        if self.look(record):
             self._then(request, record, then)
             return
 
@@ -134,26 +132,33 @@ class Delegations:
             self._again(record)
             self._then(request, record, then)
 
-        deadline_s = None if request.deadline_s is None else request.deadline_s - REPLY_S
+        deadline_s = sooner(request.deadline_s, REPLY_S)
         self._reviews.probe(record, done, deadline_s)
+
+    def look(self, record: DelegationRecord) -> bool:
+        """Find out about ``record`` at once; False, and nothing is done, when a review must be looked for first."""
+        child = self._book.registry.sessions.get(record.child_session_id)
+        if self._reviews.is_unknown(record) and not (child is not None and child.busy):
+            return False
+        self.refresh(record)
+        return True
 
     def _then(self, request: Request, record: DelegationRecord, then: Callable[[DelegationRecord], None]) -> None:
         newest = self._book.registry.delegations.get(record.id)
         assert newest is not None
         try:
             then(newest)
-        except Refused as refused:
+        except (Refused, TermalError) as refused:
             request.refuse(error_of(refused))
-        except TermalError as error:
-            request.refuse(error)
 
     def refresh(self, record: DelegationRecord) -> None:
         """Look at the child of ``record`` in a commit of its own, if there is anything to say."""
+        if not record.active:
+            if self._must_ask(record):
+                self._ask(record)
+            return
         change = self._book.change()
-        if record.active:
-            self._conclude(change, record)
-        elif self._must_ask(record):
-            self._ask(record)
+        self._conclude(change, record)
         if not change.empty:
             change.commit()
 

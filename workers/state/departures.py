@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import NamedTuple
-
-from msgspec import UNSET
+from typing import Final, NamedTuple
 
 from termal.bus.client import Client
 from termal.bus.loop import Loop
+from termal.clock import microsecond_text
 from termal.faults import fault
 from termal.log import Log
 from termal.model.stored import Departure
@@ -17,6 +16,8 @@ from workers.state.change import Book
 from workers.state.links import Links
 from workers.state.outbox import Ended, Outbox
 from workers.state.session_record import SessionRecord
+
+_PENDING: Final = "pending_mailbox_departures"
 
 
 class Leaving(NamedTuple):
@@ -43,13 +44,16 @@ class Departures:
 
     def begin(self) -> None:
         """The start is stored: go on with what an earlier life has committed."""
-        for at, together in groupby(self._pending, key=lambda departure: departure.left_at):
+        pending: list[Departure] = self._book.registry.pending(_PENDING)
+        for at, together in groupby(pending, key=lambda departure: departure.left_at):
             self._outbox.put(Leaving(tuple(departure.session_id for departure in together), at))
 
     def add(self, doomed: Sequence[SessionRecord]) -> Leaving:
         """Within the commit that deletes ``doomed``."""
         leaving = Leaving(tuple(record.id for record in doomed), _now())
-        self._set_pending([*self._pending, *(Departure(session_id, leaving.at) for session_id in leaving.session_ids)])
+        more = [Departure(session_id, leaving.at) for session_id in leaving.session_ids]
+        registry = self._book.registry
+        registry.set_pending(_PENDING, [*registry.pending(_PENDING), *more])
         return leaving
 
     def send(self, leaving: Leaving, confirmed: Callable[[], None]) -> None:
@@ -57,17 +61,11 @@ class Departures:
         self._waiting[leaving] = confirmed
         self._outbox.put(leaving)
 
-    @property
-    def _pending(self) -> list[Departure]:
-        pending = self._book.registry.metadata.pending_mailbox_departures
-        return [] if pending is UNSET else pending
-
-    def _set_pending(self, departures: list[Departure]) -> None:
-        self._book.registry.set_metadata(pending_mailbox_departures=departures or UNSET)
-
     def _confirmed(self, leaving: Leaving) -> None:
         fault("state.departed_before_commit")
-        self._set_pending([left for left in self._pending if left.session_id not in leaving.session_ids])
+        registry = self._book.registry
+        pending: list[Departure] = registry.pending(_PENDING)
+        registry.set_pending(_PENDING, [left for left in pending if left.session_id not in leaving.session_ids])
         self._book.journal.touch_metadata()
         waiting = self._waiting.pop(leaving, None)
         if waiting is not None:
@@ -80,5 +78,4 @@ def _send(client: Client, leaving: Leaving, ended: Ended) -> object:
 
 def _now() -> str:
     """RFC 3339 UTC as all times of mail: their texts sort as they do."""
-    seconds, fraction = divmod(time.time_ns() // 1000, 1_000_000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{fraction:06d}+00:00"
+    return microsecond_text(time.time_ns())

@@ -15,6 +15,7 @@ from termal.wire.runtime_operations import SESSIONS_CLOSE, TURN_STOP, CloseSessi
 from termal.wire.session_operations import OneSession
 from termal.wire.turns import Anything, JsonReply, TurnConfirmed
 from workers.state.change import Book, Change
+from workers.state.clock import sooner
 from workers.state.codex_links import leave_thread
 from workers.state.departures import Departures, Leaving
 from workers.state.reports import Reports, confirm_all
@@ -113,7 +114,7 @@ class Endings:
             elif record.turn is turn and turn.phase == "stopping":
                 self._stopped(request, record, turn)
 
-        deadline_s = None if request.deadline_s is None else request.deadline_s - STOP_REPLY_S
+        deadline_s = sooner(request.deadline_s, STOP_REPLY_S)
         client = self._runtimes.client(turn.worker)
         stop = StopTurn(record.id, turn.id)
         call = client.call(TURN_STOP, stop, done, trace=request.trace, deadline_s=deadline_s)

@@ -11,6 +11,7 @@ from termal.store.connection import StoreError
 from termal.store.writer import Writer
 from workers.state import search_index
 from workers.state.journal import Journal
+from workers.state.once import Once
 
 BEHIND_S = 0.2
 """After a commit: what is written in the meantime, a stream above all, is indexed once."""
@@ -54,7 +55,7 @@ class Indexer:
         if not (self._behind or self._working):
             callback()
             return
-        once = _Once(callback)
+        once = Once(callback)
         self._waiting.append(once.run)
         self._loop.later(CATCH_UP_S, once.run)
         self._work()
@@ -128,18 +129,4 @@ class Indexer:
     def _release(self) -> None:
         served, self._served = self._served, []
         for callback in served:
-            callback()
-
-
-class _Once:
-    """A callback that runs at the first of two occasions."""
-
-    __slots__ = ("_callback",)
-
-    def __init__(self, callback: Callback) -> None:
-        self._callback: Callback | None = callback
-
-    def run(self) -> None:
-        callback, self._callback = self._callback, None
-        if callback is not None:
             callback()

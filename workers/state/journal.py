@@ -14,6 +14,7 @@ from termal.log import Log
 from termal.store.writer import Writer
 from termal.wire.codec import encode_json
 from termal.wire.events import Published
+from workers.state.once import Once
 from workers.state.registry import Registry
 from workers.state.rows import Batch
 from workers.state.session_record import SessionRecord
@@ -169,7 +170,7 @@ class Journal:
         else:
             callback()
             return
-        once = _Once(callback)
+        once = Once(callback)
         waiting.append(once.run)
         self._loop.later(READ_PATIENCE_S, once.run)
 
@@ -309,17 +310,3 @@ class Journal:
     def _release(self) -> None:
         while self._events and self._events[0][0] <= self._committed and not self._halted:
             self._publish(self._events.popleft()[1])
-
-
-class _Once:
-    """A callback that runs at the first of two occasions."""
-
-    __slots__ = ("_callback",)
-
-    def __init__(self, callback: Callback) -> None:
-        self._callback: Callback | None = callback
-
-    def run(self) -> None:
-        callback, self._callback = self._callback, None
-        if callback is not None:
-            callback()

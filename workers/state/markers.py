@@ -10,13 +10,14 @@ from termal.log import Log
 from termal.model import delta
 from termal.model.marker import Marker, MarkerGoneResponse, MarkerResponse, MarkersResponse
 from termal.rules.marker import anchored, anchors, checked_body, checked_color, checked_kind, checked_name
-from termal.rules.verdicts import Bad, Missing
+from termal.rules.verdicts import Bad, Missing, Refused
 from termal.store.connection import Cursorlike
 from termal.store.reader import Reader
 from termal.wire.codec import encode_json
-from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound, TermalError
+from termal.wire.errors import Conflict, Internal, NotFound, TermalError
 from termal.wire.session_operations import CreateMarker, OneMarker, OneSession, UpdateMarker
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
 from workers.state.clock import now_text
 from workers.state.session_record import SessionRecord
@@ -148,10 +149,8 @@ class Markers:
                 # What came into memory meanwhile is newer than the snapshot that was read.
                 fresh = {name: record.positions[name] for name in anchors(marker) if name in record.positions}
                 found({**stored, **positions, **fresh})
-            except TermalError as problem:
-                request.refuse(problem)
-            except Bad as problem:
-                request.refuse(InvalidRequest(problem.text, reason=problem.reason))
+            except (Refused, TermalError) as refused:
+                request.refuse(error_of(refused))
 
         self._reader.submit(
             lambda connection: _stored(connection, record.id, missing), done, deadline_s=request.deadline_s

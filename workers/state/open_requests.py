@@ -15,8 +15,9 @@ from termal.store.reader import Reader
 from termal.wire.errors import Conflict, Internal, NotFound, TermalError
 from termal.wire.runtime_operations import INTERACTION_ANSWER, AnswerInteraction
 from termal.wire.turns import Anything, JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book, Change
-from workers.state.refusal import error_of
+from workers.state.clock import sooner
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
 from workers.state.turn import OpenRequest, Turn
@@ -96,10 +97,8 @@ class OpenRequests:
         def known(_: TermalError | None) -> None:
             try:
                 self._answer(request, record, message_id, kind, decide)
-            except Refused as refused:
+            except (Refused, TermalError) as refused:
                 request.refuse(error_of(refused))
-            except TermalError as error:
-                request.refuse(error)
 
         # After a restart of this worker alone: whether the agent still waits is known in a moment.
         turn.on_taken.append(known)
@@ -139,7 +138,7 @@ class OpenRequests:
                 self.book.journal.after(lambda: request.reply(reply))
 
         told = AnswerInteraction(record.id, turn.id, waiting.request, answer.option, answer.payload)
-        deadline_s = None if request.deadline_s is None else request.deadline_s - _ANSWER_S
+        deadline_s = sooner(request.deadline_s, _ANSWER_S)
         client = self._runtimes.client(turn.worker)
         client.call(INTERACTION_ANSWER, told, done, trace=request.trace, deadline_s=deadline_s)
 

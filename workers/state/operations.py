@@ -21,8 +21,10 @@ from termal.wire.events import Published
 from termal.wire.facts import OperationCount, StateFacts
 from termal.wire.session_operations import CoordinationReady, Snapshot
 from termal.wire.turns import Anything
+from termal.wire.verdict_errors import error_of
 from termal.worker.process import Duties, Process
 from workers.state.agent_commands import AgentCommands
+from workers.state.agent_list import AGENT_OPERATIONS, AgentList
 from workers.state.change import Book
 from workers.state.codex_threads import CodexThreads
 from workers.state.delegated import DELEGATED, Delegated
@@ -42,7 +44,6 @@ from workers.state.projects import Projects
 from workers.state.prompts import Prompts
 from workers.state.readiness import Agents
 from workers.state.recovery import Recovery
-from workers.state.refusal import error_of
 from workers.state.registry import Registry
 from workers.state.reports import Reports
 from workers.state.runtimes import Runtimes
@@ -106,9 +107,10 @@ NAMES = (
     "thread.rollback",
     "thread.servers",
     *DELEGATED,
+    *AGENT_OPERATIONS,
 )
 _ALWAYS = frozenset({"state.facts", "session.eligibility", "coordination.ready"})
-_NEVER_REFUSED = frozenset({"turn.report", "coordination.ready", "session.kill", "project.delete"})
+_NEVER_REFUSED = frozenset({"turn.report", "agents.trouble", "coordination.ready", "session.kill", "project.delete"})
 """Writes that are taken also while the disk is stuck: they are slowed down elsewhere, or make room."""
 
 
@@ -127,15 +129,16 @@ class Operations:
         loop.every(LOOK_S, self._look_at_files)
         self._journal = Journal(loop, self._writer, registry, publish=self._publish, failed=self._failed, log=log)
         self._agents = Agents(process.config, os.environ)
-        self._projections = Projections(registry, self._agents.rows)
+        self._projections = Projections(registry, lambda: self._agent_list.rows())
         self._book = Book(registry, self._journal, self._projections)
         self._runtimes = Runtimes(
             loop,
             process.launch.run_dir,
             process.launch.running,
             need=process.control.need,
-            on_down=self._worker_ended,
+            on_down=lambda worker: self._endings.worker_ended(worker),
         )
+        self._agent_list = AgentList(self._agents, self._runtimes)
         self._links = Links(loop, process.launch.run_dir)
         self._wake_reports = WakeReports(self._book, loop, self._links, log)
         self._mail = mail = MailFirst(self._book, self._links, self._wake_reports, log, running=process.launch.running)
@@ -169,6 +172,7 @@ class Operations:
             process=process,
         )
         self._recovery.on_known.append(self._go_on)
+        self._runtimes.troubles.on_over.append(self._workflows.go_on)
         self._projects = Projects(self._book, loop, self._links, log)
         self._handlers = self._table()
         self._open = False
@@ -198,10 +202,11 @@ class Operations:
             "session.overview": Overview(self._book, self._reader, self._process.log).overview,
             **Settings(self._book, self._runtimes).table(),
             **preferences.table(),
+            **self._agent_list.table(),
             **self._projects.table(),
-            **self._delegated.table(preferences.defaults),
+            **self._delegated.table(preferences.defaults, self._later),
             **ModelOptions(self._book, self._runtimes, self._agents).table(),
-            **CodexThreads(self._book, self._runtimes, self._turns, self._agents).table(),
+            **CodexThreads(self._book, self._runtimes, self._turns, self._agents, self._delegated.rewritten).table(),
             **AgentCommands(self._book, self._process.loop).table(),
             **Markers(self._book, self._reader, self._process.log).table(),
             **transcript_handlers(
@@ -378,9 +383,6 @@ class Operations:
         """Memory is not what is stored: the next start of this worker reads the truth."""
         self._process.log.error("journal.failed", error=repr(error))
         os._exit(EXIT_INTERNAL)
-
-    def _worker_ended(self, worker: str) -> None:
-        self._endings.worker_ended(worker)
 
     def _peers(self, running: Sequence[str]) -> None:
         self._mail.peers(running)

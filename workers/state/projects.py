@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
@@ -23,8 +23,11 @@ from termal.wire.errors import NotImplementedYet
 from termal.wire.settings_operations import CreateProject, OneProject
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
+from workers.state.directories import real_directory
 from workers.state.links import Links
 from workers.state.outbox import Ended, Outbox
+
+_PENDING: Final = "pending_coordination_scope_deletions"
 
 
 class Projects:
@@ -45,7 +48,7 @@ class Projects:
 
     def begin(self) -> None:
         """The start is stored: go on with the deletions that an earlier life has committed."""
-        self._outbox.put(*self._pending)
+        self._outbox.put(*self._book.registry.pending(_PENDING))
 
     def create(self, request: Request, body: CreateProject) -> None:
         """The handler of ``project.create``."""
@@ -75,7 +78,7 @@ class Projects:
         registry.set_metadata(orchestrator_instances=_detached(registry.metadata.orchestrator_instances, project.id))
         local = project.remote_id == LOCAL_REMOTE
         if local:
-            self._set_pending({*self._pending, project.id})
+            registry.set_pending(_PENDING, sorted({*registry.pending(_PENDING), project.id}))
         change = book.change()
         change.everything(*members)
         change.commit(after=(lambda: self._outbox.put(project.id)) if local else None)
@@ -84,17 +87,10 @@ class Projects:
 
     # ----------------------------------------------------------------- its outbox
 
-    @property
-    def _pending(self) -> list[str]:
-        pending = self._book.registry.metadata.pending_coordination_scope_deletions
-        return [] if pending is UNSET else pending
-
-    def _set_pending(self, ids: set[str]) -> None:
-        self._book.registry.set_metadata(pending_coordination_scope_deletions=sorted(ids) or UNSET)
-
     def _confirmed(self, project_id: str) -> None:
         fault("state.scope_deleted_before_commit")
-        self._set_pending({*self._pending} - {project_id})
+        registry = self._book.registry
+        registry.set_pending(_PENDING, sorted({*registry.pending(_PENDING)} - {project_id}))
         self._book.journal.touch_metadata()
 
     def _root(self, body: CreateProject) -> str:
@@ -110,13 +106,7 @@ class Projects:
             raise Bad("rootPath must not be blank")
         if not os.path.isabs(root):  # noqa: PTH117 - the text of a request, not a path of ours
             raise Bad("rootPath must be an absolute path")
-        try:
-            folder = Path(root).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise Bad("rootPath is not a directory") from error
-        if not folder.is_dir():
-            raise Bad("rootPath is not a directory")
-        return str(folder)
+        return str(real_directory(Path(root), "rootPath is not a directory"))
 
 
 def _send(client: Client, project_id: str, ended: Ended) -> object:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from termal.log import Log
 from termal.model.message import Text
 from termal.model.session import LiveActivity
-from termal.rules.closing import closed, is_pending
+from termal.rules.closing import is_pending
 from termal.rules.wording import restart_notice
 from termal.wire.errors import Internal, TermalError
 from termal.wire.runtime_operations import AGENT_TREES, SESSIONS_CLOSE, TURN_HELD, AgentTrees, CloseSessions
@@ -136,13 +136,8 @@ class Recovery:
 
     def _settle(self, change: Change, record: SessionRecord) -> None:
         """Close what was open, say what happened, keep the queue; nothing is sent to the agent again."""
-        request_open = False
-        for position in range(record.start, record.count):
-            message = record.at(position)
-            request_open = request_open or is_pending(message)
-            changed = closed(message, "restart")
-            if changed is not None:
-                change.update(record, position, changed, preview=False)
+        request_open = any(is_pending(message) for message in record.messages)
+        change.close(record, "restart")
         self._turns.say(change, record, restart_notice(request_open=request_open, queued=len(record.queue)))
         record.status = "error"
         record.live = None

@@ -1,6 +1,7 @@
 """Everything `state` knows, in memory: sessions, global metadata, counters, the revision. The loop's alone."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -15,6 +16,8 @@ from workers.state.session_record import SessionRecord
 REVISION_GAP = 1 << 14
 """Added at each load: more revisions than a killed process can have shown to anybody without storing them. The journal
 takes no more work at a thousand; what cannot be refused (turns that end, sessions that are removed) comes on top."""
+Pending = Literal["pending_coordination_scope_deletions", "pending_mailbox_departures", "pending_wake_reports"]
+"""Fields of the stored metadata that hold the entries of an outbox."""
 
 
 class Registry:
@@ -50,6 +53,15 @@ class Registry:
     def set_metadata(self, **fields: Any) -> None:
         """Replace fields of the stored metadata that have no place of their own here; the caller commits."""
         self._metadata = replace(self._metadata, **fields)
+
+    def pending(self, outbox: Pending) -> list[Any]:
+        """What is committed and not confirmed, of the outbox that keeps its entries in this field."""
+        entries = getattr(self._metadata, outbox)
+        return [] if entries is UNSET else entries
+
+    def set_pending(self, outbox: Pending, entries: Sequence[Any]) -> None:
+        """The caller commits."""
+        self.set_metadata(**{outbox: list(entries) or UNSET})
 
     def add(self, record: SessionRecord) -> None:
         self.sessions[record.id] = record

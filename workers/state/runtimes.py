@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from termal.bus.client import Client
 from termal.bus.loop import Loop
+from workers.state.troubles import Troubles
 
 PREFIX = "runtime-"
 
@@ -21,6 +22,7 @@ class Runtimes:
         on_down: Callable[[str], None],
     ) -> None:
         self.running = {name for name in running if name.startswith(PREFIX)}
+        self.troubles = Troubles(loop)
         self._loop = loop
         self._run_dir = run_dir
         self._need = need
@@ -32,6 +34,7 @@ class Runtimes:
         client = self._clients.get(worker)
         if client is None:
             client = self._clients[worker] = Client(self._loop, self._run_dir, worker, "state")
+            client.on_down.append(lambda: self.troubles.forget(worker))
             client.on_down.append(lambda: self._on_down(worker))
         return client
 

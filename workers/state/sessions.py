@@ -8,18 +8,19 @@ from msgspec import UNSET
 
 from termal.bus.server import Request
 from termal.model.session import Session
-from termal.model.stored import Project, StoredSession
+from termal.model.stored import Project
 from termal.rules import wording
-from termal.rules.settings import at_creation, emoji_of
+from termal.rules.exported import stored_as
+from termal.rules.settings import at_creation, checked_name, emoji_of
 from termal.rules.verdicts import Bad
 from termal.wire.session_operations import AskEligibility, CreateSession, Eligibilities, Eligibility
 from termal.wire.turns import JsonReply
 from workers.state.change import Book
+from workers.state.directories import real_directory
 from workers.state.mail_first import MailFirst
 from workers.state.readiness import Agents
 from workers.state.session_record import SessionRecord
 
-NAME_CHARS = 200
 Defaults = Callable[[str], tuple[str | None, dict[str, str]]]
 """The model (None: the agent's own) and the settings that new sessions of an agent begin with."""
 
@@ -54,9 +55,7 @@ class Sessions:
         workdir = self._workdir(body.workdir, project)
         model, settings = self._defaults(body.agent)
         fields = at_creation(body.agent, model if body.model is None else body.model, {**settings, **body.settings})
-        name = (body.name or "").strip()
-        if len(name) > NAME_CHARS:
-            raise Bad(f"a name must have at most {NAME_CHARS} characters")
+        name = checked_name(body.name) if body.name and body.name.strip() else ""
         number = registry.next_session_number
         session = Session(
             id=registry.new_session_id(),
@@ -69,15 +68,7 @@ class Sessions:
             project_id=UNSET if project is None else project.id,
             **fields,
         )
-        codex = body.agent == "Codex"
-        stored = StoredSession(
-            session=session,
-            codex_approval_policy=session.approval_policy if codex else None,
-            codex_sandbox_mode=session.sandbox_mode if codex else None,
-            codex_reasoning_effort=session.reasoning_effort if codex else UNSET,
-            creation_key=body.key,
-        )
-        record = SessionRecord(session, stored)
+        record = SessionRecord(session, stored_as(session, body.key))
         record.mail_due = False
         return record
 
@@ -86,12 +77,7 @@ class Sessions:
         wanted = asked or (project.root_path if project is not None else self._default_workdir)
         if not os.path.isabs(wanted):  # noqa: PTH117 - the text of a request, not a path of ours
             raise Bad("workdir must be an absolute path")
-        try:
-            folder = Path(wanted).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise Bad("workdir is not a directory") from error
-        if not folder.is_dir():
-            raise Bad("workdir is not a directory")
+        folder = real_directory(Path(wanted), "workdir is not a directory")
         if project is not None and not folder.is_relative_to(project.root_path):
             raise Bad("workdir is outside the root of the project")
         return str(folder)

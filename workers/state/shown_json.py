@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from termal.rules.answers import deeper_than
+from termal.rules.nesting import deeper_than
 
 SHOWN_BYTES = 1 << 20
 SHOWN_DEPTH = 64

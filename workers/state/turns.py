@@ -13,7 +13,6 @@ from termal.model.message import Text
 from termal.model.session import LiveActivity, PendingPrompt, Session
 from termal.model.stored import QueueEntry
 from termal.rules import wording
-from termal.rules.closing import closed
 from termal.rules.peer_prompt import worded
 from termal.rules.queue import drains, drains_after_loss
 from termal.rules.settings import modes_of, runtime_of
@@ -58,7 +57,8 @@ class Turns:
             return Conflict("the Codex thread is archived; unarchive it first", reason="archivedThread")
         if record.thread_busy:
             return Conflict("something is being done with the Codex thread; try again", reason="threadBusy")
-        return None
+        exits = self._runtimes.troubles.why_not(record.agent, record.id)
+        return None if exits is None else Conflict(exits, reason="agentExits")
 
     def dispatch(self, change: Change, record: SessionRecord, entry: QueueEntry) -> Turn:
         """Make ``entry`` the running turn, within ``change``; the caller commits it and calls `start` after that."""
@@ -66,7 +66,8 @@ class Turns:
         if record.turn is not None:
             self.retire(record, record.turn)
         turn = Turn(new_turn_id(), runtime_of(record.agent), prompt.id)
-        turn.wake = turn.entry = entry if entry.source == "mailbox" else None
+        turn.entry = None if entry.source == "user" else entry
+        turn.wake = entry if entry.source == "mailbox" else None
         started(record, entry)
         record.started_in = self._book.registry.starts
         record.turn = turn
@@ -149,10 +150,7 @@ class Turns:
             active_codex_sandbox_mode=None,
             active_codex_reasoning_effort=UNSET,
         )
-        for position in range(record.start, record.count):
-            message = closed(record.at(position), verdict.close)
-            if message is not None:
-                change.update(record, position, message, preview=False)
+        change.close(record, verdict.close)
         if verdict.text is not None:
             self.say(change, record, verdict.text)
         if not record.preview.strip():

@@ -64,8 +64,13 @@ def put_back(registry: Registry, record: SessionRecord, entry: QueueEntry) -> No
         if held is not None:
             refresh(record.queue, held, entry)
             return
+    before = entry.pending_prompt.id
     prompt = replace(entry.pending_prompt, id=registry.new_message_id())
     record.queue.insert(0, queued(replace(entry, pending_prompt=prompt)))
+    # What made it is still found by its key, now under the new id.
+    record.prompt_keys = [
+        replace(key, prompt_id=prompt.id) if key.prompt_id == before else key for key in record.prompt_keys
+    ]
 
 
 def to_front(registry: Registry, record: SessionRecord, wake: Wake) -> bool:

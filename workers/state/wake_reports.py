@@ -3,9 +3,7 @@
 """
 
 from collections.abc import Callable
-from typing import Literal
-
-from msgspec import UNSET
+from typing import Final, Literal
 
 from termal.bus.client import Client
 from termal.bus.loop import Loop
@@ -13,9 +11,9 @@ from termal.faults import fault
 from termal.log import Log
 from termal.model.message import MailboxOrigin
 from termal.model.stored import WakeReport
-from termal.wire.mail_operations import Mark
+from termal.wire.mail_operations import Mark, Marks
 from termal.wire.queue_operations import Wake
-from termal.wire.wake_operations import WAKE_REPORT, Report
+from termal.wire.wake_operations import WAKE_REPORT
 from workers.state.change import Book
 from workers.state.links import Links
 from workers.state.outbox import Ended, Outbox
@@ -27,6 +25,8 @@ _EVENTS: dict[Fact, Literal["delivered", "recovered", "rewoken"]] = {
     "requeued": "recovered",
     "lost": "rewoken",
 }
+
+_PENDING: Final = "pending_wake_reports"
 
 
 class WakeReports:
@@ -63,11 +63,10 @@ class WakeReports:
 
     @property
     def _pending(self) -> list[WakeReport]:
-        pending = self._book.registry.metadata.pending_wake_reports
-        return [] if pending is UNSET else pending
+        return self._book.registry.pending(_PENDING)
 
     def _set(self, reports: list[WakeReport]) -> None:
-        self._book.registry.set_metadata(pending_wake_reports=reports or UNSET)
+        self._book.registry.set_pending(_PENDING, reports)
 
     def _confirmed(self, report: WakeReport) -> None:
         fault("state.wake_report_confirmed_before_commit")
@@ -83,4 +82,4 @@ class WakeReports:
 
 def _send(client: Client, report: WakeReport, ended: Ended) -> object:
     mark = Mark(report.session_id, report.mailbox_id, report.sequence, _EVENTS[report.fact])
-    return client.call(WAKE_REPORT, Report([mark]), ended)
+    return client.call(WAKE_REPORT, Marks([mark]), ended)

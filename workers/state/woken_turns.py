@@ -6,7 +6,8 @@ from time import monotonic
 from termal.log import Log
 from termal.model.stored import QueueEntry
 from termal.wire.errors import TermalError
-from termal.wire.wake_operations import WAKE_REBUILD, Rebuild, Rebuilt
+from termal.wire.mail_operations import UnreadOf
+from termal.wire.wake_operations import WAKE_REBUILD, Rebuilt
 from workers.state.change import Book
 from workers.state.links import Links
 from workers.state.mail_first import MailFirst
@@ -67,7 +68,7 @@ class WokenTurns:
 
         self._links.to("wake").call(
             WAKE_REBUILD,
-            Rebuild(record.id, origin.mailbox_id),
+            UnreadOf(record.id, origin.mailbox_id),
             done,
             deadline_s=monotonic() + REBUILD_S,
             absent_s=self.mail.patience_s,

@@ -35,7 +35,6 @@ class WorkflowQueues:
         entry = record.queue[0].entry
         change = self._book.change()
         turn = self._turns.dispatch_head(change, record)
-        turn.entry = entry
         change.commit()
         if again and entry.source == "mailbox":
             turn.on_taken.append(lambda error: self._once_more(record) if error is not None else None)

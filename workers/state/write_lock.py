@@ -47,6 +47,7 @@ def restricted(registry: Registry, record: SessionRecord, spec: SessionSpec) -> 
         read_only=reads_only(registry, record),
         delegated=registry.is_child(record),
         submits_review=delegation is not None and delegation.status == "running" and delegation.review_result_required,
+        ends_with_turn=delegation is not None and delegation.active,
     )
 
 

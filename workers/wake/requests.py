@@ -25,10 +25,7 @@ from termal.wire.wake_operations import (
     WAKE_RETRACT,
     Prepare,
     Prepared,
-    Rebuild,
     Rebuilt,
-    Report,
-    Retract,
 )
 from workers.wake.wording import wake_of
 
@@ -49,12 +46,11 @@ class Requests:
             WAKE_REPORT.name: self._report,
         }
 
-    def _retract(self, request: Request, body: Retract) -> None:
+    def _retract(self, request: Request, body: RetractWakes) -> None:
         def done(reply: Anything | None, error: TermalError | None) -> None:
             _answer(request, reply, error)
 
-        retract = RetractWakes(body.session_id, body.mailbox_id, body.through)
-        self._state.call(QUEUE_RETRACT, retract, done, deadline_s=request.deadline_s)
+        self._state.call(QUEUE_RETRACT, body, done, deadline_s=request.deadline_s)
 
     def _prepare(self, request: Request, body: Prepare) -> None:
         """Nothing may be concluded from an answer that storage did not give."""
@@ -73,21 +69,20 @@ class Requests:
             deadline_s=None if request.deadline_s is None else max(time.monotonic(), request.deadline_s - REPLY_S),
         )
 
-    def _rebuild(self, request: Request, body: Rebuild) -> None:
+    def _rebuild(self, request: Request, body: UnreadOf) -> None:
         def done(reply: MaybeUnread | None, error: TermalError | None) -> None:
             rebuilt = None if reply is None else Rebuilt(None if reply.mail is None else wake_of(reply.mail))
             _answer(request, rebuilt, error)
 
-        asked = UnreadOf(body.session_id, body.mailbox_id)
-        self._coordination.call(MAILBOX_UNREAD_OF, asked, done, deadline_s=request.deadline_s)
+        self._coordination.call(MAILBOX_UNREAD_OF, body, done, deadline_s=request.deadline_s)
 
-    def _report(self, request: Request, body: Report) -> None:
+    def _report(self, request: Request, body: Marks) -> None:
         """Answered when it is stored, however long that takes: state repeats it to the next of us."""
 
         def done(reply: Anything | None, error: TermalError | None) -> None:
             _answer(request, reply, error)
 
-        self._coordination.call(MAILBOX_MARK, Marks(body.marks), done, deadline_s=math.inf)
+        self._coordination.call(MAILBOX_MARK, body, done, deadline_s=math.inf)
 
 
 def _answer(request: Request, reply: object | None, error: TermalError | None) -> None:

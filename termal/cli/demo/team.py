@@ -11,6 +11,7 @@ from termal.cli.demo.role import WAIT_S, Role
 from termal.cli.demo.stage import Stage, wait_for
 from termal.client.http import Http
 from termal.client.routes import board, delegations, mailboxes
+from termal.model.delegation import ACTIVE
 
 AGENT = "Demo"
 FINDINGS = {
@@ -37,7 +38,7 @@ def delegate(lead: Role, http: Http) -> None:
 def at_work(lead: Role, http: Http) -> int:
     """How many of the reviewers are not over yet."""
     reply = http.run(delegations.delegations(lead.session_id))
-    return sum(one["status"] in ("queued", "running") for one in reply.delegations)
+    return sum(one["status"] in ACTIVE for one in reply.delegations)
 
 
 def resumed(lead: Role, http: Http, claims: Claims) -> None:

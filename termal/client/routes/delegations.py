@@ -13,7 +13,7 @@ from termal.client.delegation_replies import (
     ResultReply,
     WaitReply,
 )
-from termal.client.mail_replies import MailReceipt
+from termal.model.mail import Receipt
 
 SPAWN_S = 30.0
 """A worktree may have to be made first; above the daemon's own limit of 25 s."""
@@ -62,9 +62,9 @@ def create_wait(
     return write(session_path(parent_id, "delegation-waits"), WaitReply, body)
 
 
-def submit_review(child_id: str, payload: Mapping[str, Any]) -> Call[MailReceipt]:
+def submit_review(child_id: str, payload: Mapping[str, Any]) -> Call[Receipt]:
     """The same payload again is answered with the first receipt."""
-    return write(session_path(child_id, "delegation-review-result"), MailReceipt, payload, repeatable=True)
+    return write(session_path(child_id, "delegation-review-result"), Receipt, payload, repeatable=True)
 
 
 def record_timeout(parent_id: str, delegation_ids: Sequence[str], timeout_ms: int) -> Call[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Mailboxes of a session: send, list, read, acknowledge. A send is known by its key: it is safe to repeat."""
 
 from termal.client.call import Call, read, session_path, write
-from termal.client.mail_replies import MailboxSummary, MailMessage, MailReceipt
-from termal.model.mail import SentPage
+from termal.client.mail_replies import MailboxSummary, MailMessage
+from termal.model.mail import Receipt, SentPage
 
 
 def send(
@@ -14,7 +14,7 @@ def send(
     topic: str | None = None,
     state_stamp: str | None = None,
     kind: str | None = None,
-) -> Call[MailReceipt]:
+) -> Call[Receipt]:
     """Durable when it is answered, whether or not the receiver could be woken. ``kind``: ``routine`` or none."""
     body = {
         "targetSessionId": target_session_id,
@@ -24,7 +24,7 @@ def send(
         "stateStamp": state_stamp,
         "class": kind,
     }
-    return write(session_path(session_id, "mailboxes", "send"), MailReceipt, body, repeatable=True)
+    return write(session_path(session_id, "mailboxes", "send"), Receipt, body, repeatable=True)
 
 
 def mailboxes(session_id: str) -> Call[list[MailboxSummary]]:

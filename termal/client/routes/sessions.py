@@ -9,8 +9,8 @@ from termal.model.agent_command import AgentCommandsResponse, ResolvedCommand
 from termal.model.marker import MarkerGoneResponse, MarkerResponse, MarkersResponse
 from termal.model.overview import OverviewResponse
 from termal.model.reply import CreateSessionResponse, SessionResponse
+from termal.rules.history_page import PAGE_MESSAGES, TAIL_MESSAGES
 
-PAGE = 64
 SETTINGS_S = 65.0
 """An agent must confirm them."""
 MODELS_S = 40.0
@@ -30,7 +30,7 @@ def create(
     return write("/api/sessions", CreateSessionResponse, {**body, **(settings or {})}, key=key or new_key())
 
 
-def get(session_id: str, tail: int = 20) -> Call[SessionResponse]:
+def get(session_id: str, tail: int = TAIL_MESSAGES) -> Call[SessionResponse]:
     """The session with its newest ``tail`` (1 to 64) messages."""
     return read(session_path(session_id), SessionResponse, tail=tail)
 
@@ -42,7 +42,7 @@ def history(
     before: str | None = None,
     around: int | None = None,
     from_start: bool = False,
-    limit: int = PAGE,
+    limit: int = PAGE_MESSAGES,
 ) -> Call[History]:
     """A page of up to 64 messages next to a message id or a position; the newest ones without any."""
     start = "start" if from_start else None
