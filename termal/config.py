@@ -29,6 +29,14 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_only_mode: str | None = None
 
 
+class WorkspaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[workspace]``: ``watch`` tells which files change while an agent works. ``ignore``: names of folders that are
+    not looked at for that, at any depth, besides those of `termal.rules.file_changes`."""
+
+    watch: bool = True
+    ignore: list[str] = []
+
+
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``durability``: ``normal`` (a receipt survives the crash of any process) or ``full`` (and power loss)."""
 
@@ -38,6 +46,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     auth: Literal["none", "token"] = "none"
     max_event_streams: int = 512
     agents: dict[str, AgentConfig] = {}
+    workspace: WorkspaceConfig = WorkspaceConfig()
 
 
 def read_config(file: Path) -> Config:

@@ -8,6 +8,7 @@ from falcon.asgi import Request, Response
 
 from termal.gateway.access import Access
 from termal.gateway.agent_commands import AgentCommand, AgentCommands
+from termal.gateway.agents import AgentRetry, Agents
 from termal.gateway.board import Board, BoardKey, BoardSet
 from termal.gateway.census import Census
 from termal.gateway.codex_threads import thread_routes
@@ -124,6 +125,8 @@ def _routes(gateway: Gateway, census: Census) -> dict[str, Any]:
         f"{_SESSION}/delegation-waits": DelegationWaits(gateway),
         f"{_SESSION}/delegation-review-result": DelegationReview(gateway),
         f"{_SESSION}/delegation-audit-events": DelegationAudit(gateway),
+        "/api/agents": Agents(gateway),
+        "/api/agents/{agent:segment}/retry": AgentRetry(gateway),
         "/api/projects": Projects(gateway),
         "/api/projects/{project_id:segment}": Project(gateway),
         "/api/settings": Preferences(gateway),

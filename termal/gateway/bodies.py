@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from falcon.asgi import Request
 
+from termal.gateway.route import visit_of
 from termal.model.message import Decision
 from termal.model.session import (
     ApprovalPolicy,
@@ -79,11 +80,10 @@ class DecisionBody(Body, frozen=True):
 async def read_body(req: Request, kind: type[T], *, empty: T | None = None) -> T:
     """The body as ``kind``; ``empty``, if given, for one without a byte. Raises `Unprocessable` when it is no JSON or
     has another shape."""
-    try:
-        async with asyncio.timeout(BODY_S):
-            raw = await req.stream.read()
-    except TimeoutError as error:
-        raise InvalidRequest("the body did not come to its end in time", reason="incompleteBody") from error
+    # PERF: most bodies come at once, and a timer and a stream for each of them are a twentieth of a request's time.
+    raw = visit_of(req).whole_body
+    if raw is None:
+        raw = await _rest_of(req)
     if empty is not None and not raw:
         return empty
     try:
@@ -94,6 +94,14 @@ async def read_body(req: Request, kind: type[T], *, empty: T | None = None) -> T
         raise Unprocessable(f"the body does not have the expected form: {error}", reason="schema") from error
     except (msgspec.DecodeError, RecursionError) as error:
         raise Unprocessable(f"the body is not JSON: {error}", reason="json") from error
+
+
+async def _rest_of(req: Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await req.stream.read()
+    except TimeoutError as error:
+        raise InvalidRequest("the body did not come to its end in time", reason="incompleteBody") from error
 
 
 def _parse(raw: bytes, kind: type[T]) -> T:

@@ -4,9 +4,9 @@ It works on the plain ASGI messages, so that a request is refused before the fra
 """
 
 import asyncio
+import os
 import time
 import traceback
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -88,6 +88,7 @@ class Visit:
         "scope",
         "status",
         "streamed",
+        "whole_body",
     )
 
     def __init__(self, door: Door, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,18 +96,20 @@ class Visit:
         self._receive = receive
         self._send = send
         # All that a server owes us is something that can be iterated once, and the framework reads it again.
-        scope["headers"] = [tuple(pair) for pair in scope["headers"]]
-        self._head: Head = read_head(scope["method"], scope["headers"])._replace(lines=scope["path"] == IMPORT)
+        headers = scope["headers"] = [tuple(pair) for pair in scope["headers"]]
+        self._head: Head = read_head(scope["method"], headers, lines=scope["path"] == IMPORT)
         self._body_ended = not self._head.has_body
         self._body_bytes = 0
         self._started_s = time.monotonic()
         self.scope = scope
-        self.request_id = uuid.uuid4().hex
+        self.request_id = os.urandom(16).hex()
         self.route = "none"
         self.code = "ok"
         self.holder = OWNER
         self.status = 0
         self.streamed = False
+        self.whole_body: bytes | None = None
+        """The body, where all of it came at once; otherwise it is read from the request."""
 
     async def run(self) -> None:
         meters = self._door.meters
@@ -116,6 +119,9 @@ class Visit:
         finally:
             meters.open_requests -= 1
             self._record()
+            # PERF: the two hold each other, and the body with them, until somebody looks for garbage: a tenth of the
+            # time of a request.
+            self.scope.pop(VISIT, None)
         if not self._body_ended and not self._head.waits:
             await self._linger()
 
@@ -174,8 +180,11 @@ class Visit:
         if message["type"] == "http.disconnect":
             self._body_ended = True
             raise InvalidRequest("the body ended before its announced end", reason="incompleteBody")
-        self._body_bytes += len(message.get("body", b""))
+        body = message.get("body", b"")
         self._body_ended = not message.get("more_body", False)
+        if self._body_ended and not self._body_bytes:
+            self.whole_body = body
+        self._body_bytes += len(body)
         if self._body_bytes > BODY_BYTES and not self._head.lines:
             raise too_large()
         return message

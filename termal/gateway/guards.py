@@ -44,7 +44,7 @@ class Head(NamedTuple):
         return self.method == "OPTIONS" and self.origin is not None and self.asks_method
 
 
-def read_head(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Head:
+def read_head(method: str, headers: Iterable[tuple[bytes, bytes]], *, lines: bool = False) -> Head:
     """``headers`` with lower-case names. The server in front has refused contradicting lengths already."""
     found = dict(headers)
     length: int | None = 0
@@ -63,6 +63,7 @@ def read_head(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Head:
         found.get(b"expect", b"").lower() == b"100-continue",
         b"access-control-request-method" in found,
         found.get(b"authorization"),
+        lines,
     )
 
 

@@ -104,8 +104,14 @@ class Hub:
             self._log.repeating("events.malformed", error=error.message)
             self._lost("an event that could not be read")
             return
-        self.revision = published.revision
-        self._spread(event, event_bytes(published.name, published.json), published.name == "state")
+        kept = Kept(event.epoch, event.number, event_bytes(published.name, published.json), published.name == "state")
+        if self._asked and len(self._kept) < KEPT_EVENTS:
+            self._kept.append(kept)
+        if published.name == "workspaceFilesChanged":
+            self._hint(kept)
+        else:
+            self.revision = published.revision
+            self._spread(kept)
 
     def _advance(self, epoch: str, number: int, gap: str) -> bool:
         """Move our position to this event. False when it is old news."""
@@ -125,12 +131,20 @@ class Hub:
             self._lost("a new state worker")
         self._epoch, self._number = epoch, number
 
-    def _spread(self, event: Event, chunk: bytes, whole: bool) -> None:
-        if self._asked and len(self._kept) < KEPT_EVENTS:
-            self._kept.append(Kept(event.epoch, event.number, chunk, whole))
-        full = [stream for stream in self._live if event.number > stream.after and not stream.offer(chunk, whole)]
+    def _spread(self, event: Kept) -> None:
+        full = [
+            stream
+            for stream in self._live
+            if event.number > stream.after and not stream.offer(event.chunk, event.whole)
+        ]
         self._live.difference_update(full)
         self.lagged += len(full)
+
+    def _hint(self, event: Kept) -> None:
+        """Whoever has no room for it misses it."""
+        for stream in self._live:
+            if event.number > stream.after:
+                stream.hint(event.chunk)
 
     def _lost(self, why: str) -> None:
         """What live streams have seen no longer leads to what comes: each starts again from a snapshot."""

@@ -39,11 +39,17 @@ class Meters:
         key = (method, route, status)
         self.requests[key] = self.requests.get(key, 0) + 1
         if seconds is not None:
-            self.request_seconds.setdefault(route, Histogram()).observe(seconds)
+            histogram = self.request_seconds.get(route)
+            if histogram is None:
+                histogram = self.request_seconds[route] = Histogram()
+            histogram.observe(seconds)
 
     def operation(self, name: str, outcome: str, seconds: float) -> None:
         """``outcome`` is ``ok`` or an error code."""
-        self.operation_seconds.setdefault((name, outcome), Histogram()).observe(seconds)
+        histogram = self.operation_seconds.get((name, outcome))
+        if histogram is None:
+            histogram = self.operation_seconds[name, outcome] = Histogram()
+        histogram.observe(seconds)
 
     def sample(self, *, streams: int, lagged: int) -> "Sample":
         """A copy that another thread may read."""

@@ -8,7 +8,7 @@ from termal.gateway.preferences import PreferencesBody
 from termal.gateway.projects import ProjectBody
 from termal.gateway.session_settings import SettingsBody
 from termal.model.agent_command import AgentCommandsResponse, ResolvedCommand
-from termal.model.reply import CreateProjectResponse, StateResponse
+from termal.model.reply import AgentsResponse, CreateProjectResponse, StateResponse
 
 AGENT_DOCS: dict[tuple[str, str], Doc] = {
     ("POST", f"{SESSION}/approvals/{{message_id}}"): Doc(
@@ -86,6 +86,20 @@ AGENT_DOCS: dict[tuple[str, str], Doc] = {
         reply=ResolvedCommand,
         refusals=(501,),
         example={"arguments": "src"},
+    ),
+    ("GET", "/api/agents"): Doc(
+        operation="listAgents",
+        tag="agents",
+        summary="Which agents can be used",
+        description="`detail` says what to do about an agent, also about one that ends right after each start.",
+        reply=AgentsResponse,
+    ),
+    ("POST", "/api/agents/{agent}/retry"): Doc(
+        operation="retryAgent",
+        tag="agents",
+        summary="Let an agent be started again that ended right after its last starts",
+        description="It is started with its next prompt.",
+        reply=AgentsResponse,
     ),
     ("POST", "/api/projects"): Doc(
         operation="createProject",

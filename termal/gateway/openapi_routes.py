@@ -19,6 +19,7 @@ from termal.gateway.openapi_imports import IMPORT_DOCS
 from termal.gateway.openapi_mail import MAIL_DOCS
 from termal.gateway.openapi_transcripts import TRANSCRIPT_DOCS
 from termal.model import delta
+from termal.model.files import FilesChanged
 from termal.model.reply import CreateSessionResponse, HistoryResponse, SessionResponse, StateResponse
 from termal.model.status import DaemonStatus
 from termal.rules.history_page import PAGE_MESSAGES, RESIDENT_MESSAGES, TAIL_MESSAGES
@@ -79,12 +80,13 @@ DOCS: dict[tuple[str, str], Doc] = {
         description=(
             "It begins with a `state`; after it come the changes in the order of their revisions. A client that is too "
             "slow gets `lagged` and a fresh `state`. A comment line comes at least every 15 s. There are no event ids: "
-            "whoever connects again starts from a snapshot. `x-events` has the schema of each event's data."
+            "whoever connects again starts from a snapshot. `workspaceFilesChanged` is a hint, with its own counter, "
+            "and may get lost. `x-events` has the schema of each event's data."
         ),
         media="text/event-stream",
         refusals=(429,),
         asks=False,
-        events={"state": StateResponse, "delta": DELTAS, "lagged": int},
+        events={"state": StateResponse, "delta": DELTAS, "workspaceFilesChanged": FilesChanged, "lagged": int},
     ),
     # -------------------------------------------------------------- sessions
     ("POST", "/api/sessions"): Doc(

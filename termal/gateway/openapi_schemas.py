@@ -18,7 +18,7 @@ from termal.model.delegation import (
 )
 from termal.model.message import Message, Record
 from termal.model.overview import Bucket, OverviewResponse
-from termal.model.reply import CreateProjectResponse, HistoryResponse, StateResponse
+from termal.model.reply import AgentsResponse, CreateProjectResponse, HistoryResponse, StateResponse
 from termal.model.session import BUILT_IN_AGENTS, Session
 from termal.procs.agents import Readiness
 
@@ -35,6 +35,7 @@ TEMPLATE = "#/components/schemas/{name}"
 INSIDE: dict[tuple[type[Any], str], Any] = {
     (StateResponse, "sessions"): list[Session],
     (StateResponse, "agentReadiness"): list[Readiness],
+    (AgentsResponse, "agents"): list[Readiness],
     (HistoryResponse, "messages"): list[Message],
     (OverviewResponse, "buckets"): list[Bucket],
     (CreateProjectResponse, "state"): StateResponse,

@@ -17,6 +17,8 @@ class Segment(BaseConverter):
     """One segment of a path, percent-decoded once. An empty one, or one that is no UTF-8, matches no route."""
 
     def convert(self, value: str) -> str | None:
+        if "%" not in value and value.isascii():
+            return value or None
         try:
             return unquote_to_bytes(value).decode() or None
         except UnicodeDecodeError:

@@ -101,6 +101,12 @@ class Stream:
         self._wake()
         return True
 
+    def hint(self, chunk: bytes) -> None:
+        """Queue an event that may get lost: a client that is behind has no use for it."""
+        if self._events < QUEUE_EVENTS // 2 and self._size_bytes + len(chunk) <= QUEUE_BYTES // 2:
+            self._put(_Entry(chunk, whole=False, counted=True))
+            self._wake()
+
     def lag(self) -> None:
         """Drop what waits; the client is told, and then gets a fresh snapshot."""
         self._clear()

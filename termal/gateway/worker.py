@@ -7,6 +7,7 @@ close idle ones at once, notice a stop between its ticks. A new gunicorn version
 import asyncio
 import contextlib
 import faulthandler
+import gc
 import os
 from typing import Any
 
@@ -97,6 +98,8 @@ class GatewayWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
         self._control.ready()
         self._control.boot_done()
         self._control.beat_with(gateway.stats, self._depth, self._facts)
+        # PERF: what a start has made is never garbage. Looking through it took a tenth of a request, in long pauses.
+        gc.freeze()
         gateway.log.info("gateway.serving", port=launch.port)
 
     def _stop_ordered(self, _: Stop) -> None:

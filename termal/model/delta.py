@@ -2,6 +2,7 @@
 
 from msgspec import UNSET, UnsetType
 
+from termal.model.codex import CodexFacts
 from termal.model.delegation import (
     ConsumedReason,
     DelegationResultSummary,
@@ -108,6 +109,12 @@ class ConversationMarkerUpdated(MarkerDelta, frozen=True, tag="conversationMarke
 class ConversationMarkerDeleted(Delta, frozen=True, tag="conversationMarkerDeleted"):
     marker_id: str
     session_mutation_stamp: int
+
+
+class CodexUpdated(AnyDelta, frozen=True, tag="codexUpdated"):
+    """``codex`` takes the place of all that was told before."""
+
+    codex: CodexFacts
 
 
 class DelegationCreated(AnyDelta, frozen=True, tag="delegationCreated"):

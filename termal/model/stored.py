@@ -165,6 +165,7 @@ class StoredRequest(Record, frozen=True):
     message_id: str
     options: list[StoredOption]
     own_tool: bool = False
+    by_mode: str = ""
 
 
 class StoredTurn(Record, frozen=True):

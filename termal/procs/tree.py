@@ -64,11 +64,11 @@ def descendants(pid: int, *, portable: bool = not _LINUX) -> list[int]:
     return found
 
 
-def find_marked(mark: str, *, portable: bool = not _LINUX) -> list[Process]:
+def find_marked(mark: str, *, variable: str = MARK_VARIABLE, portable: bool = not _LINUX) -> list[Process]:
     """Processes of this user whose environment carries ``mark``, alone or followed by ``:`` and more."""
     found: list[Process] = []
     for pid in _own_pids(portable):
-        value = _mark_of(pid, portable)
+        value = _mark_of(pid, variable, portable)
         if value is None or not (value == mark or value.startswith(mark + ":")):
             continue
         process = identify(pid, portable=portable)
@@ -77,7 +77,7 @@ def find_marked(mark: str, *, portable: bool = not _LINUX) -> list[Process]:
     return found
 
 
-def sweep(mark: str, *, portable: bool = not _LINUX) -> Swept:
+def sweep(mark: str, *, variable: str = MARK_VARIABLE, portable: bool = not _LINUX) -> Swept:
     """SIGKILL everything that carries ``mark`` and all below it, again and again until nothing is left.
 
     This process and its ancestors are spared: it may itself have been started by what it looks for.
@@ -86,7 +86,7 @@ def sweep(mark: str, *, portable: bool = not _LINUX) -> Swept:
     ended: set[int] = set()
     end_at = time.monotonic() + _SWEEP_S
     while True:
-        found = [process for process in _with_descendants(mark, portable) if process.pid not in spared]
+        found = [process for process in _with_descendants(mark, variable, portable) if process.pid not in spared]
         if not found or time.monotonic() > end_at:
             return Swept(sorted(ended), [process.pid for process in found])
         ended.update(process.pid for process in found if end(process, signal.SIGKILL, portable=portable))
@@ -118,8 +118,8 @@ def _end_by_descriptor(process: Process, number: int) -> bool:
         os.close(fd)
 
 
-def _with_descendants(mark: str, portable: bool) -> list[Process]:
-    found = {process.pid: process for process in find_marked(mark, portable=portable)}
+def _with_descendants(mark: str, variable: str, portable: bool) -> list[Process]:
+    found = {process.pid: process for process in find_marked(mark, variable=variable, portable=portable)}
     for pid in tuple(found):
         for below in descendants(pid, portable=portable):
             process = None if below in found else identify(below, portable=portable)
@@ -137,13 +137,13 @@ def _own_pids(portable: bool) -> Iterable[int]:
     return [row.pid for row in psutil.process_iter(["uids"]) if row.info["uids"] and row.info["uids"].real == user]
 
 
-def _mark_of(pid: int, portable: bool) -> str | None:
+def _mark_of(pid: int, variable: str, portable: bool) -> str | None:
     if not portable:
-        return procfs.environment_value(pid, MARK_VARIABLE)
+        return procfs.environment_value(pid, variable)
     import psutil  # noqa: PLC0415 - costs 25 ms
 
     try:
-        value: str | None = psutil.Process(pid).environ().get(MARK_VARIABLE)
+        value: str | None = psutil.Process(pid).environ().get(variable)
     except (psutil.Error, OSError):
         return None
     return value

@@ -23,6 +23,8 @@ PATCH_BYTES = 16 << 20
 """Staged and unstaged changes together."""
 MAKE_S = 60.0
 """A checkout of a hundred thousand files on a slow disk takes that long; a caller that waits less may ask again."""
+_AT_ONCE = 200
+"""Paths on one command line."""
 NAMED = 5
 """Untracked files that a refusal names."""
 _DIFF = (
@@ -41,12 +43,14 @@ _DIFF = (
 
 
 class Wanted(NamedTuple):
-    """``cwd``: the canonical directory of the parent's work. ``worktree_path``: None for the usual place."""
+    """``cwd``: the canonical directory of the parent's work. ``worktree_path``: None for the usual place. ``hidden``:
+    names that the worktree shall not have in that directory nor above it; git there takes them for unchanged."""
 
     delegation_id: str
     cwd: Path
     worktree_path: str | None = None
     owned_paths: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 class _Changes(NamedTuple):
@@ -213,7 +217,10 @@ def _make(shelf: Shelf, wanted: Wanted, unfinished: Unfinished, changes: _Change
         added = Git(root, keep_fds=keep)
         added.run("worktree", "add", "--quiet", "--detach", str(path), "HEAD", until_s=until_s)
         fault("worktree.added")
-        return _fill(shelf, note, Git(path, keep_fds=keep), changes, until_s)
+        made = Git(path, keep_fds=keep)
+        tree = _fill(shelf, note, made, changes, until_s)
+        _hide(made, _levels(relative(str(root), str(wanted.cwd))), wanted.hidden, until_s)
+        return tree
     finally:
         for descriptor in keep:
             os.close(descriptor)
@@ -232,3 +239,27 @@ def _fill(shelf: Shelf, note: Note, made: Git, changes: _Changes, until_s: float
     # PERF: without changes the tree of a fresh checkout is that of its commit; no file has to be looked at.
     shelf.write_note(replace(note, base_commit=commit, base_tree=tree))
     return tree
+
+
+def _levels(inner: str) -> list[str]:
+    """The prefixes of paths in the directory ``inner`` and in each one above it, the root's is empty."""
+    parts = Path(inner).parts
+    return ["", *(f"{'/'.join(parts[: number + 1])}/" for number in range(len(parts)))]
+
+
+def _hide(made: Git, levels: list[str], names: tuple[str, ...], until_s: float) -> None:
+    """Take files out of the worktree alone: its index keeps them as they are. Raises `GitFailed`, OSError."""
+    places = [f"{level}{name}" for level in levels for name in names]
+    files = made.names("ls-files", "-z", "--", *places, until_s=until_s) if places else []
+    for start in range(0, len(files), _AT_ONCE):
+        some = files[start : start + _AT_ONCE]
+        # As they stand: what was changed in them and not staged is no change of the child.
+        made.run("update-index", "--remove", "--", *some, until_s=until_s)
+        left = made.names("ls-files", "-z", "--", *some, until_s=until_s)
+        if left:
+            made.run("update-index", "--skip-worktree", "--", *left, until_s=until_s)
+    for place in (made.cwd / level / name for level in levels for name in names):
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)

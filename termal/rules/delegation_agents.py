@@ -10,6 +10,10 @@ REVIEWERS = ("Claude", "Codex")
 """Agents whose permission protocol says which tool asks: only they can be let through to hand in a review."""
 
 
+_HIDDEN = {"OpenCode": (".opencode", "opencode.json", "opencode.jsonc")}
+"""OpenCode (1.18 at least) runs a repository's plugins even where it is told to leave its settings alone."""
+
+
 class Work(NamedTuple):
     """``parent_is_child``: the session that asks is itself delegated. ``demo_reviews``: the bundled agent may review,
     which only tests need."""
@@ -64,3 +68,8 @@ def enforcement(agent: str, kind: PolicyKind, *, kernel_sandbox: bool) -> Enforc
     """``guaranteed`` only where a sandbox of the kernel keeps the policy; an agent's own word is a request."""
     kept = agent == "Codex" and kernel_sandbox and kind != "sharedWorktree"
     return "guaranteed" if kept else "requested"
+
+
+def hidden_from(agent: str) -> tuple[str, ...]:
+    """What a worktree must not show to a child of ``agent``: it would run code that the repository holds there."""
+    return _HIDDEN.get(agent, ())

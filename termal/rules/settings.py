@@ -85,6 +85,11 @@ _CHANGEABLE = frozenset({*_VALUES, *_OFFERED, "codexFastMode"})
 _FAST_TIERS = frozenset({"fast", "priority"})
 
 
+def setting_names(*, new: bool) -> frozenset[str]:
+    """Everything that can be set, whatever agent it belongs to; ``new``: together with the session's creation."""
+    return _AT_CREATION if new else _CHANGEABLE
+
+
 def is_acp(agent: str) -> bool:
     """Everything but Codex and Claude speaks the Agent Client Protocol, configured agents too."""
     return agent not in NOT_ACP
@@ -143,9 +148,11 @@ def changed(
         fields["model"] = checked_model(session.agent, model)
         if session.agent == "OpenCode":
             fields["opencode_model"] = fields["model"]
+    # Which efforts another model has only its agent knows.
+    offering = session if model is None else replace(session, opencode_effort_options=UNSET)
     for key, value in requested.items():
         field = _field(session, key)
-        fields[field] = _checked(session, key, value)
+        fields[field] = _checked(offering, key, value)
     new = replace(session, **fields)
     if model is not None or requested:
         _check_model(new)
@@ -186,12 +193,17 @@ def _checked(session: Session, key: str, value: str | bool) -> Any:
 
 def _checked_offer(session: Session, key: str, value: str) -> str:
     text = value.strip()
-    if not text or len(text) > MODE_CHARS or _has_control(text):
+    if not is_mode(text):
         raise Bad(f"{key} must have 1 to {MODE_CHARS} characters, none of them a control character")
     options = getattr(session, _OFFERED[key])
     if options is not UNSET and text != "auto" and all(option.value != text for option in options):
         raise Stale(f"{key} {text!r} is not offered any more", reason="notOffered")
     return text
+
+
+def is_mode(text: str) -> bool:
+    """Whether ``text`` can be the name of an agent's mode or effort."""
+    return 0 < len(text) <= MODE_CHARS and not _has_control(text)
 
 
 def _check_model(session: Session) -> None:
@@ -226,6 +238,13 @@ def modes_of(session: Session) -> dict[str, str]:
         elif value is True:
             modes[key] = "true"
     return modes
+
+
+def answers_by_itself(session: Session) -> bool:
+    """Whether the mode of ``session`` has its agent's requests allowed without asking a person."""
+    return session.claude_approval_mode == "auto-approve" or (
+        session.approval_policy == "never" and session.sandbox_mode == "danger-full-access"
+    )
 
 
 _REQUIRED: dict[str, tuple[str, ...]] = {

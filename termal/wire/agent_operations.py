@@ -1,4 +1,4 @@
-"""Which agents can be used, and those that end right after their start: what runtime workers say, what a person wants."""
+"""Which agents can be used, and which end right after their start: what workers say of them, what a person wants."""
 
 import msgspec
 

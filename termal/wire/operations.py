@@ -3,6 +3,7 @@
 from termal.wire import (
     agent_operations,
     board_operations,
+    codex_operations,
     coordination_operations,
     delegation_operations,
     mail_operations,
@@ -14,6 +15,7 @@ from termal.wire import (
     thread_operations,
     transcript_operations,
     wake_operations,
+    workspace_operations,
 )
 from termal.wire.operation import OPERATIONS
 
@@ -21,6 +23,7 @@ __all__ = [
     "OPERATIONS",
     "agent_operations",
     "board_operations",
+    "codex_operations",
     "coordination_operations",
     "delegation_operations",
     "mail_operations",
@@ -32,4 +35,5 @@ __all__ = [
     "thread_operations",
     "transcript_operations",
     "wake_operations",
+    "workspace_operations",
 ]

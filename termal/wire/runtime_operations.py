@@ -5,7 +5,7 @@ import msgspec
 from termal.wire.facts import OperationCount
 from termal.wire.operation import WRITE_S, read, write
 from termal.wire.session_operations import PromptImage
-from termal.wire.turns import AgentTree, Anything, Held, ModelDetail, SessionSpec
+from termal.wire.turns import AgentTree, Anything, Held, ModelDetail, ModesKnown, SessionSpec
 
 MODELS_S = 30.0
 """For an agent to say which models it has; it may have to be started for that."""
@@ -72,6 +72,7 @@ class ModelList(msgspec.Struct, frozen=True):
 
     options: list[tuple[str, str, str | None]]
     details: dict[str, ModelDetail] = {}
+    modes: ModesKnown | None = None
 
 
 class ApplySettings(msgspec.Struct, frozen=True):
@@ -81,9 +82,11 @@ class ApplySettings(msgspec.Struct, frozen=True):
 
 
 class SettingsApplied(msgspec.Struct, frozen=True):
-    """``live``: the running agent works by them already; else its next turn begins with them."""
+    """``live``: the running agent works by them already; else its next turn begins with them. ``modes``: as the agent
+    has them now, None where it says nothing of them."""
 
     live: bool = False
+    modes: ModesKnown | None = None
 
 
 TURN_START = write("turn.start", StartTurn, TurnTaken, repeatable=False, timeout_s=WRITE_S)

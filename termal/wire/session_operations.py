@@ -105,6 +105,12 @@ class Eligibilities(msgspec.Struct, frozen=True):
     sessions: list[Eligibility]
 
 
+class WriteLock(msgspec.Struct, frozen=True):
+    """``locked``: nothing may be written where the session works; see `docs/delegations.md`."""
+
+    locked: bool
+
+
 class ReadOverview(msgspec.Struct, frozen=True):
     session_id: str
     buckets: int = 200
@@ -179,6 +185,7 @@ APPROVAL_ANSWER = write("approval.answer", AnswerApproval, JsonReply, repeatable
 SESSION_ELIGIBILITY = read("session.eligibility", AskEligibility, Eligibilities)
 COORDINATION_READY = write("coordination.ready", CoordinationReady, Anything, repeatable=True, timeout_s=None)
 TURN_REPORT = write("turn.report", TurnReport, TurnConfirmed, repeatable=True, timeout_s=None)
+LOCK_READ = read("lock.read", OneSession, WriteLock)
 SESSION_OVERVIEW = read("session.overview", ReadOverview, JsonReply)
 MARKER_LIST = read("marker.list", OneSession, JsonReply)
 MARKER_CREATE = write("marker.create", CreateMarker, JsonReply, repeatable=True)

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from termal.rules.file_changes import FileKind
+
 TurnOutcome = Literal["completed", "interrupted", "failed", "lost"]
 
 
@@ -83,6 +85,7 @@ class ApprovalAsked(TurnEvent, frozen=True):
     """The agent waits for a person. ``request`` is the adapter's id, never the agent's own.
 
     ``own_tool``: it is proven to be about a tool of the session's bridge, which writes into no directory.
+    ``by_mode``: the answer that the session's mode gives by itself once nothing is locked, empty when it gives none.
     """
 
     request: str
@@ -91,6 +94,7 @@ class ApprovalAsked(TurnEvent, frozen=True):
     detail: str
     options: list[PermissionOption]
     own_tool: bool = False
+    by_mode: str = ""
 
 
 class ApprovalWithdrawn(TurnEvent, frozen=True):
@@ -124,14 +128,15 @@ class QuestionAsked(TurnEvent, frozen=True):
 
 class ElicitationAsked(TurnEvent, frozen=True):
     """An MCP server asks through the agent. ``asked_json``: the JSON object of the request as a transcript shows it
-    (``mode``, ``message``, ``serverName``, ``threadId``, ``requestedSchema`` or ``url``, ...). ``own_tool``: see
-    `ApprovalAsked`."""
+    (``mode``, ``message``, ``serverName``, ``threadId``, ``requestedSchema`` or ``url``, ...). ``own_tool``,
+    ``by_mode``: see `ApprovalAsked`."""
 
     request: str
     title: str
     detail: str
     asked_json: bytes
     own_tool: bool = False
+    by_mode: str = ""
 
 
 class AppRequestAsked(TurnEvent, frozen=True):
@@ -172,6 +177,16 @@ class ModelsKnown(TurnEvent, frozen=True):
     details: dict[str, ModelDetail] = {}
 
 
+class ModesKnown(TurnEvent, frozen=True):
+    """The modes and efforts that an agent offers for the session (triples of value, label and description), and which
+    ones it works by now: None where it offers none."""
+
+    modes: list[tuple[str, str, str | None]] = []
+    current_mode: str | None = None
+    efforts: list[tuple[str, str, str | None]] = []
+    current_effort: str | None = None
+
+
 class CommandsKnown(TurnEvent, frozen=True):
     """Commands that the agent knows by itself: triples of name, description and argument hint. None is no news."""
 
@@ -186,11 +201,23 @@ class Usage(TurnEvent, frozen=True):
     cost_usd: float | None = None
 
 
+class TouchedFile(msgspec.Struct, frozen=True, array_like=True):
+    """``path`` is relative to the directory of the session."""
+
+    path: str
+    kind: FileKind
+
+
 class TurnEnded(TurnEvent, frozen=True):
-    """The last event of every turn, exactly once, whatever happens. ``detail`` is a sentence, empty when completed."""
+    """The last event of every turn, exactly once, whatever happens. ``detail`` is a sentence, empty when completed.
+
+    ``files``: what changed meanwhile below the directory of the session; ``more_files``: there were others besides.
+    """
 
     outcome: TurnOutcome
     detail: str = ""
+    files: list[TouchedFile] = []
+    more_files: bool = False
 
 
 AnyTurnEvent = (
@@ -210,6 +237,7 @@ AnyTurnEvent = (
     | InteractionWithdrawn
     | Notice
     | ModelsKnown
+    | ModesKnown
     | CommandsKnown
     | Usage
     | TurnEnded

@@ -19,7 +19,7 @@ PROGRAMS = AGENTS / "node_modules" / ".bin"
 _STAMP = AGENTS / "installed.json"
 _REQUIREMENTS = HERE / "requirements.txt"
 _NPM_PACKAGES = HERE / "npm-packages.txt"
-_NPM_PROGRAMS = ("gemini", "opencode")
+_NPM_PROGRAMS = ("gemini", "opencode", "mcp-inspector-cli")
 
 
 def main() -> int:

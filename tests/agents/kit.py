@@ -62,9 +62,9 @@ class Scene(msgspec.Struct, frozen=True):
 
     def agents(self, **environ: str) -> Agents:
         """Makes adapters as a runtime worker does; ``environ`` is added to the daemon's environment."""
-        environment = {**self.environment(), **environ}
-        place = Place(Config(), environment, "scripted-test", self.home, portable=False)
-        return Agents(place, self.log)
+        environment = {**self.environment(), "TERMAL_RUNTIME": f"test-{self.home.parent.name}", **environ}
+        place = Place(Config(), environment, self.home, portable=False)
+        return Agents(place, self.log, unlocked)
 
     @property
     def codex_home(self) -> Path:
@@ -99,6 +99,11 @@ class Scene(msgspec.Struct, frozen=True):
             "SCRIPTED_KEY": "scripted",
             "TERMAL_CODEX_APPROVAL": "on-request",
         }
+
+
+async def unlocked(_: str) -> bool:
+    """No read-only delegation looks at any folder."""
+    return False
 
 
 _MODELS = {"Claude": "sonnet", "Gemini": "gemini-2.5-flash", "OpenCode": "scripted/scripted-1", "Codex": "gpt-5.5"}

@@ -138,7 +138,7 @@ def test_allowing_for_the_session_stops_further_questions(scene: Scene) -> None:
     [{"modes": {"claudeApprovalMode": "read-only-auto-approve"}}, {"read_only": True}],
     ids=["approval mode", "read-only session"],
 )
-def test_a_read_only_conversation_reads_and_has_no_tool_that_writes(scene: Scene, changes: dict[str, Any]) -> None:
+def test_a_read_only_conversation_reads_and_can_write_nothing(scene: Scene, changes: dict[str, Any]) -> None:
     (scene.work / "b.txt").write_text("the content")
     read: Json = {"tool": "Read", "args": {"file_path": str(scene.work / "b.txt")}}
     turns = [[read], [write(scene, "x")], [shell("touch a.txt")], [{"text": "done"}]]
@@ -196,6 +196,7 @@ def test_a_read_only_child_runs_what_is_proven_to_read_whatever_the_user_allows(
         asyncio.run(scenario(patched))
 
 
+@pytest.mark.case("A107")
 def test_a_delegated_child_asks_for_every_commit_in_every_mode(scene: Scene) -> None:
     settings_that_allow_bash(scene)
     commit = shell("git commit --allow-empty -m x")
@@ -214,8 +215,8 @@ def test_a_delegated_child_asks_for_every_commit_in_every_mode(scene: Scene) -> 
                 asked = await turn.question()
                 assert "git commit" in asked.command
                 offered = {one.decision for one in asked.options}
-                assert offered == {"accepted", "rejected"}
-                await adapter.answer(asked.request, option(asked, "accepted"))
+                assert offered == {"accepted", "acceptedForSession", "rejected"}
+                await adapter.answer(asked.request, option(asked, "acceptedForSession"))
                 assert (await turn.end()).outcome == "completed"
             assert (scene.work / "free").exists()
 

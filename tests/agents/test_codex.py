@@ -194,6 +194,46 @@ def test_an_escalated_command_is_ended_with_its_session(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"modes": modes("never", "danger-full-access")}, id="without-a-sandbox"),
+        pytest.param({"delegated": True}, id="a-child-in-its-sandbox"),
+    ],
+)
+def test_what_commands_left_running_ends_with_their_thread_and_no_other(scene: Scene, changes: Json) -> None:
+    mark = scene.work / "left"
+    loop = f"while sleep 0.05; do echo x >> {mark}; done"
+    goes_on: Json = {"tool": "~exec_command", "args": {"cmd": loop, "yield_time_ms": 250}}
+    left = f"setsid sh -c '{loop}' > /dev/null 2>&1 & until test -s {mark}; do sleep 0.05; done"
+    scene.model.play(
+        [
+            {"match": "leave$", "turns": [[run_in_sandbox(left)], [goes_on], [{"text": "done"}]]},
+            {"match": "beside$", "turns": [[{"text": "goes on"}]]},
+        ]
+    )
+
+    def running() -> list[int]:
+        rows = psutil.process_iter(["cmdline"])
+        return [row.pid for row in rows if str(mark) in " ".join(row.info["cmdline"] or ())]
+
+    async def scenario() -> None:
+        agents = scene.agents()
+        beside, adapter = agents.make("Codex"), agents.make("Codex")
+        try:
+            await beside.start(scene.spec("Codex"))
+            await adapter.start(scene.spec("Codex", **changes))
+            assert (await (await prompt(adapter, "leave")).end()).outcome == "completed"
+            assert running()
+            await adapter.close()
+            assert running() == []
+            assert (await (await prompt(beside, "beside")).end()).outcome == "completed"
+        finally:
+            await asyncio.gather(beside.close(), adapter.close())
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
     ("part", "outcome", "notices"),
     [
         pytest.param({"error": {"status": 500}}, "failed", 2, id="500-for-ever"),
@@ -209,9 +249,7 @@ def test_a_provider_that_fails_ends_the_turn_and_the_next_prompt_is_answered(
     async def scenario(adapter: Adapter) -> None:
         turn = await prompt(adapter, "bad")
         end = await turn.end()
-        if "error" in part:
-            assert (end.outcome, len(turn.of(Notice))) == (outcome, notices)
-            assert end.detail
+        assert (end.outcome, len(turn.of(Notice)), bool(end.detail)) == (outcome, notices, outcome == "failed")
         after = await prompt(adapter, "and now")
         assert (await after.end()).outcome == "completed"
         assert after.text() == "better"
@@ -344,7 +382,7 @@ def test_the_servers_of_a_thread_are_listed(scene: Scene) -> None:
 
 
 async def _order(adapter: HasThreads, spec: SessionSpec, action: ThreadAction) -> ThreadDone:
-    return await adapter.thread(ThreadCommand(spec, action))
+    return await adapter.thread(ThreadCommand(spec, action), lambda _: None)
 
 
 def _server(name: str) -> McpServer:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from termal.config import AgentConfig, Config
-from tests.agents.kit import Scene, require
+from tests.agents.kit import Scene, require, unlocked
 from tests.agents.scenario import prompt, sent
 from workers.runtime.agents import Agents
 from workers.runtime.place import Place
@@ -57,10 +57,10 @@ def talk(scene: Scene, agent: str, own: AgentConfig, **changes: object) -> None:
     """One turn in the repository."""
     scene.model.play([{"match": "hi$", "turns": [[{"text": "hello"}]]}])
     config = Config(agents={agent: own})
-    place = Place(config, scene.environment(), "scripted-test", scene.home, portable=False)
+    place = Place(config, scene.environment(), scene.home, portable=False)
 
     async def run() -> None:
-        adapter = Agents(place, scene.log).make(agent)
+        adapter = Agents(place, scene.log, unlocked).make(agent)
         try:
             await adapter.start(scene.spec(agent, **changes))
             turn = await prompt(adapter, "hi")

@@ -1,10 +1,14 @@
 """Twenty bridges on one daemon whose processes are killed: no call hangs, no effect is missing, none happens twice."""
 
 import asyncio
+import contextlib
+import os
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import pytest
@@ -14,12 +18,15 @@ from termal.bridge.caller import Caller
 from termal.bridge.server import Bridge
 from termal.client.async_http import AsyncHttp
 from tests.support.bridge_kit import Kit
+from tests.support.bridge_process import BridgeProcess
 from tests.support.daemon import Daemon
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
 BRIDGES = 20
+PROCESSES = int(os.environ.get("CHAOS_BRIDGES", "6"))
+"""Each of them takes 45 MB and a third of a second of a core; an even number."""
 MESSAGES = 3
 VICTIMS = ("coordination", "state", "gateway-worker", "wake", "coordination")
 CALLS_BETWEEN = 12
@@ -28,13 +35,17 @@ MARGIN_S = 5.0
 """For a machine with more to do than this."""
 
 
-class Agent(Kit):
-    """What an agent does with an answer that it did not get: the same call again, with the same key."""
+class Bridged(Protocol):
+    """A bridge, by its tools."""
+
+    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]: ...
+
+
+class InProcess(Kit):
+    """The handlers of a bridge alone: dozens of them are cheap."""
 
     def __init__(self, http: AsyncHttp, session_id: str) -> None:
         super().__init__(http, real_time=True)
-        self.session_id = session_id
-        self.longest_s = 0.0
 
         async def exchange(call: Any, wait_s: float) -> Any:
             return await http.exchange(call, limit_s=wait_s)
@@ -42,11 +53,32 @@ class Agent(Kit):
         backend = Backend(session_id, exchange)
         self._bridge = Bridge(backend, Caller(backend))
 
+
+class OwnProcess:
+    """A bridge as an agent has it, spoken to over its pipes."""
+
+    def __init__(self, process: BridgeProcess, threads: ThreadPoolExecutor) -> None:
+        self._process = process
+        self._threads = threads
+
+    async def call(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._process.call, tool, arguments)
+
+
+class Agent:
+    """What an agent does with an answer that it did not get: the same call again, with the same key."""
+
+    def __init__(self, bridge: Bridged, session_id: str) -> None:
+        self._bridge = bridge
+        self.session_id = session_id
+        self.longest_s = 0.0
+
     async def insist(self, tool: str, **arguments: Any) -> Any:
         said = ""
         for _ in range(TRIES):
             began = time.monotonic()
-            result = await self.call(tool, **arguments)
+            result = await self._bridge.call(tool, **arguments)
             self.longest_s = max(self.longest_s, time.monotonic() - began)
             if not result["isError"]:
                 return result["structuredContent"]
@@ -117,30 +149,58 @@ def mailboxes_of(http: httpx.Client, session_id: str) -> list[dict[str, Any]]:
     return found
 
 
+class Scene:
+    """Two sessions that are written to, and those whose agents write, all in one project with one board."""
+
+    def __init__(self, daemon: Daemon, folder: Path, agents: int) -> None:
+        self._daemon = daemon
+        with daemon.client() as http:
+            project = http.post("/api/projects", json={"rootPath": str(folder)}).json()["projectId"]
+            self.receivers = [made(http, f"receiver-{number}", folder, project) for number in range(2)]
+            self.senders = [made(http, f"sender-{number}", folder, project) for number in range(agents)]
+
+    async def play(self, bridges: Sequence[Bridged]) -> None:
+        """All agents do their work while processes are killed; no call may take longer than its limit."""
+        agents = [Agent(bridge, sender) for bridge, sender in zip(bridges, self.senders, strict=True)]
+        story = Story(agents, self.receivers)
+        killer = asyncio.create_task(asyncio.to_thread(kill_all, self._daemon, story))
+        await story.run()
+        assert await killer >= 1
+        assert max(agent.longest_s for agent in agents) < LIMIT_S + MARGIN_S
+
+    def check(self) -> None:
+        """Every message and every write is there exactly once, in its order."""
+        bridges = len(self.senders)
+        with self._daemon.client() as http:
+            for receiver in self.receivers:
+                boxes = mailboxes_of(http, receiver)
+                assert len(boxes) == bridges // 2
+                for box in boxes:
+                    page = http.post(f"/api/sessions/{receiver}/mailboxes/{box['id']}/read", json={}).json()
+                    assert [message["sequence"] for message in page] == list(range(1, MESSAGES + 1))
+                    assert len({message["body"] for message in page}) == MESSAGES
+            board = http.get(f"/api/sessions/{self.senders[0]}/board").json()
+            assert board["generation"] == bridges * MESSAGES
+            assert [entry["revision"] for entry in board["entries"]] == [MESSAGES] * bridges
+
+
 def test_twenty_bridges_under_kills_lose_and_double_nothing(daemon: Daemon, tmp_path: Path) -> None:
-    with daemon.client() as http:
-        project = http.post("/api/projects", json={"rootPath": str(tmp_path)}).json()["projectId"]
-        receivers = [made(http, f"receiver-{number}", tmp_path, project) for number in range(2)]
-        senders = [made(http, f"sender-{number}", tmp_path, project) for number in range(BRIDGES)]
+    scene = Scene(daemon, tmp_path, BRIDGES)
 
-        async def run() -> tuple[int, float]:
-            async with AsyncHttp(daemon.url, reply_s=None, repeat_s=0.0) as client:
-                agents = [Agent(client, sender) for sender in senders]
-                story = Story(agents, receivers)
-                killer = asyncio.create_task(asyncio.to_thread(kill_all, daemon, story))
-                await story.run()
-                return await killer, max(agent.longest_s for agent in agents)
+    async def run() -> None:
+        async with AsyncHttp(daemon.url, reply_s=None, repeat_s=0.0) as client:
+            await scene.play([InProcess(client, sender) for sender in scene.senders])
 
-        killed, longest_s = asyncio.run(run())
-        assert killed >= 1
-        assert longest_s < LIMIT_S + MARGIN_S
-        for receiver in receivers:
-            boxes = mailboxes_of(http, receiver)
-            assert len(boxes) == BRIDGES // 2
-            for box in boxes:
-                page = http.post(f"/api/sessions/{receiver}/mailboxes/{box['id']}/read", json={}).json()
-                assert [message["sequence"] for message in page] == list(range(1, MESSAGES + 1))
-                assert len({message["body"] for message in page}) == MESSAGES
-        board = http.get(f"/api/sessions/{senders[0]}/board").json()
-        assert board["generation"] == BRIDGES * MESSAGES
-        assert [entry["revision"] for entry in board["entries"]] == [MESSAGES] * BRIDGES
+    asyncio.run(run())
+    scene.check()
+
+
+def test_bridges_in_processes_of_their_own_under_kills_lose_and_double_nothing(daemon: Daemon, tmp_path: Path) -> None:
+    scene = Scene(daemon, tmp_path, PROCESSES)
+    with contextlib.ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(PROCESSES))
+        processes = [stack.enter_context(BridgeProcess(daemon.url, session_id=sender)) for sender in scene.senders]
+        for process in processes:
+            process.greet()
+        asyncio.run(scene.play([OwnProcess(process, threads) for process in processes]))
+    scene.check()

@@ -77,6 +77,21 @@ def test_the_lines_of_one_connection(api: ScriptedApi) -> None:
         assert bridge.close() == 0
 
 
+def test_it_starts_without_what_only_a_later_call_or_a_newer_agent_needs() -> None:
+    """A start takes what it imports: whoever adds to this list has measured it."""
+    script = (
+        "import sys\n"
+        "from termal.bridge import lean\n"
+        "lean.import_sdk()\n"
+        "import termal.bridge.process\n"
+        "heavy = ['httpx', 'httpx2', 'starlette', 'uvicorn', 'mcp.client', 'mcp.server.lowlevel', 'rich']\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+        "print(type(sys.modules['mcp_types._v2026_07_28']).__module__)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
+    assert ran.stdout.splitlines() == ["[]", "termal.bridge.lean"]
+
+
 @pytest.mark.case("B63")
 def test_it_runs_with_the_mark_as_its_only_variable_and_is_found_by_it(api: ScriptedApi) -> None:
     mark = "bridge-test-mark"

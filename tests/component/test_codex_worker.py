@@ -6,10 +6,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import UNSET
 
+from termal.model.codex import CodexNotice, CodexWindow
 from termal.wire.runtime_operations import MODELS_LIST, TURN_STOP, ListModels, StopTurn
 from termal.wire.thread_operations import CODEX_THREAD, ThreadCommand
-from termal.wire.turns import ExternalSession, SessionSpec, TextDone, ToolOutput, TurnEnded
+from termal.wire.turns import ExternalSession, Notice, SessionSpec, TextDone, ToolOutput, TurnEnded
 from tests.support.acp_peer import RuntimePeer
 from tests.support.bus_peer import call
 from tests.support.codex_kit import SERVER
@@ -44,6 +46,23 @@ def test_ten_sessions_share_an_app_server_that_ends_with_the_last_of_them(runtim
     runtime.close(*(f"session-{number}" for number in range(SESSIONS)))
     wait_until(lambda: not any(process.is_running() for process in processes), "the app-server to be gone")
     assert runtime.trees().agents == []
+
+
+def test_what_codex_tells_of_the_account_and_of_itself_goes_to_state_and_into_no_turn(runtime: RuntimePeer) -> None:
+    runtime.start("turn-1", "news 42\nsay done", spec(runtime, 1))
+    runtime.ended("turn-1")
+
+    def told() -> list[CodexNotice]:
+        return [notice for news in list(runtime.state.news) for notice in news.notices]
+
+    wait_until(lambda: len(told()) == 2, "the news")
+    (window,) = [news.limits.primary for news in runtime.state.news if news.limits.primary is not UNSET]
+    assert window == CodexWindow(used_percent=42, window_duration_mins=300, resets_at=1800000000)
+    assert told() == [
+        CodexNotice(kind="configWarning", level="warning", title="old key", detail="use the new one"),
+        CodexNotice(kind="runtimeNotice", level="warning", title="low on disk", detail=""),
+    ]
+    assert runtime.said("turn-1", Notice) == []
 
 
 def test_a_stop_ends_the_turn_and_keeps_the_conversation(runtime: RuntimePeer) -> None:

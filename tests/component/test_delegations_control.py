@@ -1,14 +1,27 @@
 """Delegations canceled and gone on with; the read-only lock while they run."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from termal.wire.delegation_operations import DELEGATION_CANCEL, DELEGATION_FOLLOWUP
 from termal.wire.errors import Conflict, Forbidden, Internal, InvalidRequest
+from termal.wire.session_operations import (
+    APP_REQUEST_ANSWER,
+    ELICITATION_ANSWER,
+    AnswerAppRequest,
+    AnswerElicitation,
+)
 from termal.wire.settings_operations import PROJECT_CREATE, SETTINGS_CHANGE, ChangeSettings, CreateProject
-from termal.wire.turns import ApprovalAsked, PermissionOption, TextDelta, TurnEnded
+from termal.wire.turns import (
+    AppRequestAsked,
+    ApprovalAsked,
+    ElicitationAsked,
+    PermissionOption,
+    TextDelta,
+    TurnEnded,
+)
 from tests.support.delegating import Delegating, House, a_house, packet
 from tests.support.state_worker import Json, texts
 from tests.support.waiting import wait_until
@@ -271,6 +284,52 @@ def test_a_read_only_child_may_be_renamed_and_told_no(work: Delegating) -> None:
         work.state.ask(SETTINGS_CHANGE, ChangeSettings(session_id=child, model="another"))
 
 
+def tool_call(request: str, *, own: bool) -> ElicitationAsked:
+    """Codex asks whether a tool of an MCP server may be called."""
+    asked = {
+        "mode": "form",
+        "message": "Allow it?",
+        "requestedSchema": {"type": "object", "properties": {}},
+        "_meta": {"codex_approval_kind": "mcp_tool_call"},
+    }
+    return ElicitationAsked(request, "Codex wants to use a tool", "", json.dumps(asked).encode(), own_tool=own)
+
+
+@pytest.mark.case("A106")
+def test_a_read_only_child_may_be_allowed_a_tool_of_the_bridge_and_nothing_else(house: House) -> None:
+    work = house.work("Codex")
+    spawned = work.spawn()
+    child = child_of(spawned)
+    work.runtime.report(
+        work.child_turn(spawned),
+        tool_call("own-call", own=True),
+        ApprovalAsked("own-approval", "Use a tool", "termal_list_sessions", "", OPTIONS, own_tool=True),
+        tool_call("other-call", own=False),
+        ApprovalAsked("other-approval", "Use a tool", "other.tool", "", OPTIONS),
+        AppRequestAsked("rights", "More rights", "", "item/permissions/requestApproval", b"{}"),
+    )
+    cards = [str(message["id"]) for message in work.state.read(child)["messages"]][-5:]
+    own_call, own_approval, *others = cards
+    calls, approvals, rights = others
+
+    def accept(message: str) -> AnswerElicitation:
+        return AnswerElicitation(child, message, "accept", b"{}")
+
+    refusals: list[Callable[[], object]] = [
+        lambda: work.state.ask(ELICITATION_ANSWER, accept(calls)),
+        lambda: work.state.answer(child, approvals, "accepted"),
+        lambda: work.state.ask(APP_REQUEST_ANSWER, AnswerAppRequest(child, rights, b"{}")),
+    ]
+    for refused in refusals:
+        with pytest.raises(Forbidden) as error:
+            refused()
+        assert (error.value.status, error.value.reason) == (403, "readOnlyLocked")
+    work.state.ask(ELICITATION_ANSWER, accept(own_call))
+    work.state.answer(child, own_approval, "accepted")
+    assert [told.request for told in work.runtime.answers[-2:]] == ["own-call", "own-approval"]
+    work.cancel(spawned)
+
+
 def test_nothing_in_the_scope_is_allowed_to_write_until_the_delegation_is_over(house: House) -> None:
     work, elsewhere = house.work(), house.work()
     inner = work.workdir / "inner"
@@ -331,6 +390,28 @@ def test_a_delegation_whose_child_is_not_there_fails_and_locks_nobody() -> None:
             "The child session no longer exists.",
         )
         own.state.answer(sibling, asking(work, sibling), "accepted")
+
+
+@pytest.mark.case("A30")
+def test_a_child_that_was_removed_by_hand_leaves_its_directory_locked_while_its_delegation_is_active() -> None:
+    with a_house() as own:
+        work = own.work()
+        sibling = own.state.create(workdir=str(work.workdir))
+        spawned = work.spawn(mode="reviewer")
+        message = asking(work, sibling)
+        own.state.kill()
+        own.state.write("DELETE FROM sessions WHERE id = ?", (child_of(spawned),))
+        # What has become of it is not known before the store of reviews has answered.
+        own.shelf.hold_finds = True
+        own.state.start("replacement", running=["runtime-acp"], environment=own.environment)
+        with pytest.raises(Forbidden) as refused:
+            own.state.answer(sibling, message, "accepted")
+        assert refused.value.reason == "readOnlyLocked"
+        own.shelf.hold_finds = False
+        wait_until(lambda: own.shelf.held, "the review to be looked for")
+        own.shelf.release()
+        work.wait_status(spawned, "failed")
+        own.state.answer(sibling, message, "accepted")
 
 
 def test_a_child_ends_while_it_is_canceled_and_one_end_wins(work: Delegating) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -10,9 +11,15 @@ from msgspec.structs import replace
 from termal.log import Log
 from termal.model.delegation import DelegationRecord
 from termal.model.message import ParallelAgent, ParallelAgents, Text
-from tests.support.state_memory import Memory
+from termal.rules.verdicts import Refused
+from termal.wire.delegation_operations import SpawnDelegation
+from termal.wire.errors import TermalError
+from termal.wire.verdict_errors import error_of
+from tests.support.state_memory import Asked, Memory
+from workers.state.delegation_audit import Audit
 from workers.state.delegation_cards import Cards
 from workers.state.delegation_outcome import observed
+from workers.state.delegation_spawn import Spawns
 from workers.state.load import load
 
 
@@ -158,3 +165,40 @@ def test_a_child_on_another_daemon_is_at_work_as_long_as_it_says_so(memory: Memo
     assert observed(child).kind == "packet"
     child.session = replace(child.session, remote_id="host")
     assert observed(child).kind == "running"
+
+
+@pytest.mark.case("A14")
+@pytest.mark.parametrize(
+    ("identity", "status", "reason"),
+    [
+        pytest.param(
+            {"remote_id": "host", "remote_session_id": "theirs"}, 501, "remoteSessionNotImplemented", id="both"
+        ),
+        pytest.param({"remote_id": "host"}, 500, "invalidProxyIdentity", id="only-the-host"),
+        pytest.param({"remote_session_id": "theirs"}, 500, "invalidProxyIdentity", id="only-the-session"),
+    ],
+)
+def test_a_proxy_of_another_daemons_session_delegates_nothing(
+    memory: Memory, identity: dict[str, str], status: int, reason: str
+) -> None:
+    parent = memory.create()
+    parent.stored = replace(parent.stored, **identity)
+    parts: Any = None
+    spawns = Spawns(
+        memory.book,
+        parts,
+        cards=Cards(memory.book),
+        audit=Audit(memory.journal),
+        files=parts,
+        agents=parts,
+        defaults=parts,
+        again=parts,
+        unstarted=set(),
+        environ={},
+    )
+    spawn = SpawnDelegation(delegation_id="delegation-1", parent_session_id=parent.id, prompt="Look.", mode="explorer")
+    with pytest.raises((TermalError, Refused)) as refused:
+        spawns.spawn(Asked(), spawn)
+    error = error_of(refused.value)  # type: ignore[arg-type]  # one of the two that are expected
+    assert (error.status, error.reason) == (status, reason)
+    assert (len(memory.registry.delegations), list(memory.registry.sessions)) == (0, [parent.id])

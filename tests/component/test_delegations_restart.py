@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from termal.wire.delegation_operations import DELEGATION_SPAWN, DELEGATION_WAIT, REVIEW_SUBMIT, SubmitReview
+from termal.wire.delegation_operations import (
+    DELEGATION_CANCEL,
+    DELEGATION_LIST,
+    DELEGATION_SPAWN,
+    DELEGATION_WAIT,
+    REVIEW_SUBMIT,
+    DelegationsOf,
+    OneDelegation,
+    SubmitReview,
+)
 from termal.wire.queue_operations import QUEUE_MATERIALIZE, MaterializeWakes, Wake
-from termal.wire.turns import TextDelta, ToolStarted
+from termal.wire.session_operations import STATE_FACTS
+from termal.wire.turns import Anything, TextDelta, ToolStarted
 from tests.support.delegating import Delegating, House, a_house, packet, review
 from tests.support.state_worker import Json, StateWorker, texts
 from tests.support.waiting import wait_until
@@ -325,6 +335,53 @@ def test_a_spawn_that_is_killed_is_there_whole_or_not_at_all(house: House, tmp_p
     assert answer["delegation"]["id"] == request.delegation_id
     children, records, cards = stored(house.state, work.parent)
     assert (children - before[0], records - before[1], cards) == (1, 1, 1)
+
+
+class Held:
+    """A spawn whose commit is under way until `go_on`."""
+
+    def __init__(self, house: House, faults: Path) -> None:
+        self.work = house.work()
+        self._faults = faults
+        house.state.stop()
+        faults.mkdir()
+        house.state.start(environment=house.environment, faults=faults)
+        house.serving()
+        self.request = self.work.request()
+        (faults / "state.before_commit").write_text("hold")
+        self._asked = house.state.begin(DELEGATION_SPAWN, self.request)
+        wait_until((faults / "state.before_commit.held").exists, "the commit of the spawn to be under way")
+
+    def go_on(self) -> Json:
+        """The answer to the spawn."""
+        # One connection keeps its order: what was asked before this has been looked at.
+        self.work.state.ask(STATE_FACTS, Anything())
+        (self._faults / "state.before_commit.go").touch()
+        answer: Json = json.loads(self._asked.reply().json)
+        return answer
+
+
+def test_a_look_at_a_delegation_before_its_child_started_ends_nothing(house: House, tmp_path: Path) -> None:
+    held = Held(house, tmp_path / "faults")
+    listed = house.state.begin(DELEGATION_LIST, DelegationsOf(held.work.parent))
+    spawned = held.go_on()
+    assert [one["status"] for one in json.loads(listed.reply().json)["delegations"]] == ["running"]
+    held.work.finish(spawned, packet())
+    assert held.work.wait_status(spawned, "completed")
+
+
+@pytest.mark.case("A17")
+def test_a_delegation_that_is_canceled_before_its_child_started_never_starts(house: House, tmp_path: Path) -> None:
+    held = Held(house, tmp_path / "faults")
+    work, request = held.work, held.request
+    canceled = house.state.begin(
+        DELEGATION_CANCEL, OneDelegation(parent_session_id=work.parent, delegation_id=request.delegation_id)
+    )
+    answer = held.go_on()
+    assert answer["delegation"]["status"] == "canceled"
+    assert json.loads(canceled.reply().json)["delegation"]["status"] == "canceled"
+    child = answer["childSession"]["id"]
+    assert (house.state.read(child)["messages"], work.turns_of(child)) == ([], [])
 
 
 WAIT_POINTS = [

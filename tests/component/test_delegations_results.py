@@ -13,7 +13,16 @@ from termal.wire.delegation_operations import (
 )
 from termal.wire.errors import Conflict, Forbidden, InvalidRequest
 from termal.wire.queue_operations import QUEUE_OFFER, OfferWake, Wake
-from termal.wire.turns import ApprovalAsked, FileChanged, PermissionOption, TextDelta, ToolEnded, ToolStarted, TurnEnded
+from termal.wire.turns import (
+    ApprovalAsked,
+    FileChanged,
+    PermissionOption,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    TouchedFile,
+    TurnEnded,
+)
 from tests.support.delegating import Delegating, House, a_house, packet
 from tests.support.state_worker import texts
 from tests.support.waiting import wait_until
@@ -204,6 +213,23 @@ def test_a_result_names_the_transcript_and_the_diffs(work: Delegating) -> None:
     assert answer["artifacts"][0]["id"] == spawned["delegation"]["childSessionId"]
     assert answer["policyEnforcement"] == "requested"
     assert answer["result"]["changedFiles"] == ["a.py", "b.py"]
+
+
+def test_files_that_were_seen_to_change_are_in_the_result_once(work: Delegating) -> None:
+    spawned = work.spawn()
+    turn = work.child_turn(spawned)
+    full = f"{turn.start.spec.workdir}/b.py"
+    seen = [TouchedFile("a.py", "modified"), TouchedFile("b.py", "created"), TouchedFile("by-a-shell", "created")]
+    work.runtime.report(
+        turn,
+        FileChanged("1", "a.py", "one", "+1", "edit"),
+        FileChanged("2", full, "two", "+2", "create"),
+        TextDelta("t", packet()),
+        TurnEnded("completed", "", seen),
+    )
+    record = work.wait_status(spawned, "completed")
+    assert record["result"]["changedFiles"] == sorted(["a.py", full, "by-a-shell"])
+    assert record["result"]["summary"] == "All is well."
 
 
 # ------------------------------------------------------------------------------- card

@@ -51,6 +51,27 @@ def test_what_happens_while_the_snapshot_is_on_its_way_follows_it_once(run_dir: 
     serve(run_dir, scenario)
 
 
+def test_hints_reach_open_streams_in_order_and_make_no_snapshot_void(run_dir: Path) -> None:
+    async def scenario(app: App) -> None:
+        app.state.hold()
+        async with app.stream() as opened:
+            reader = Reader(opened)
+            await app.until(lambda: app.state.snapshots, "the request for a snapshot")
+            app.state.publish(1)
+            app.state.publish(2, name="workspaceFilesChanged")
+            await reader.read()
+            app.state.release()
+            await reader.wait_for(4)
+            app.state.publish(1)
+            app.state.publish(1, name="workspaceFilesChanged")
+            await reader.wait_for(6)
+            hint = "workspaceFilesChanged"
+            assert reader.names == ["state", "delta", hint, hint, "delta", hint]
+            assert app.state.snapshots == 1
+
+    serve(run_dir, scenario)
+
+
 @pytest.mark.case("H33")
 def test_a_snapshot_is_never_overtaken_by_the_delta_behind_it(run_dir: Path) -> None:
     async def scenario(app: App) -> None:

@@ -351,6 +351,33 @@ def test_a_permission_is_answered_with_the_agents_own_option(run_dir: Path) -> N
     assert agent.said(ToolEnded) == [ToolEnded("tool:t1", "success")]
 
 
+@pytest.mark.parametrize(
+    ("delegated", "kind", "title", "sent"),
+    [
+        pytest.param(True, "execute", "make", "yes", id="a-childs-command"),
+        pytest.param(True, "other", "run 'git' push", "yes", id="a-childs-call-that-names-git"),
+        pytest.param(True, "edit", "write a file", "always", id="a-childs-edit"),
+        pytest.param(False, "execute", "make", "always", id="anybody-elses-command"),
+    ],
+)
+def test_a_yes_for_the_session_is_one_for_once_where_a_child_could_commit_by_it(
+    run_dir: Path, delegated: bool, kind: str, title: str, sent: str
+) -> None:
+    offered = [*ALLOW_OR_NOT, ("always", "allow_always")]
+    agent = ScriptedAgent(run_dir, prompt=[ask("t1", *offered, kind=kind, title=title), {"wait_for": 101}, DONE])
+
+    async def work() -> None:
+        await agent.adapter.start(agent.spec(delegated=delegated))
+        await agent.adapter.prompt("go", [], agent.events.append)
+        asked = (await until(lambda: agent.said(ApprovalAsked), "a request"))[0]
+        option = next(one.id for one in asked.options if one.decision == "acceptedForSession")
+        await agent.adapter.answer(asked.request, option)
+        await agent.ended()
+
+    run(agent, work())
+    assert agent.answered() == [{"outcome": {"outcome": "selected", "optionId": sent}}]
+
+
 def test_a_refused_call_of_which_the_agent_says_nothing_more_is_closed(run_dir: Path) -> None:
     agent = ScriptedAgent(run_dir, prompt=[ask("t1", *ALLOW_OR_NOT, kind="execute"), {"wait_for": 101}, DONE])
 
@@ -384,9 +411,10 @@ def test_an_agent_that_needs_its_answers_in_order_gets_them_so(run_dir: Path) ->
     run(agent, work())
 
 
-def test_leaving_the_read_only_mode_is_refused_without_asking_anybody(run_dir: Path) -> None:
+@pytest.mark.parametrize(("number", "kind"), [("t1", "switch_mode"), ("exit_plan_mode__call_1", "other")])
+def test_leaving_the_read_only_mode_is_refused_without_asking_anybody(run_dir: Path, number: str, kind: str) -> None:
     new = {"result": {"sessionId": "conversation-1", "modes": MODES}}
-    prompt = [ask("t1", *ALLOW_OR_NOT, kind="switch_mode", title="Leave plan mode"), {"wait_for": 101}, DONE]
+    prompt = [ask(number, *ALLOW_OR_NOT, kind=kind, title="Leave plan mode"), {"wait_for": 101}, DONE]
     agent = ScriptedAgent(run_dir, name="Gemini", answers={"session/new": new}, prompt=prompt)
 
     async def work() -> None:
@@ -396,6 +424,20 @@ def test_leaving_the_read_only_mode_is_refused_without_asking_anybody(run_dir: P
     run(agent, work())
     assert agent.answered() == [{"outcome": {"outcome": "selected", "optionId": "no"}}]
     assert agent.said(ApprovalAsked) == []
+
+
+def test_a_cancelled_turn_is_interrupted_whatever_the_agent_calls_its_end(run_dir: Path) -> None:
+    agent = ScriptedAgent(run_dir, prompt=[text("at work"), {"wait_for": "session/cancel"}, DONE])
+
+    async def work() -> None:
+        await agent.adapter.start(agent.spec())
+        await agent.adapter.prompt("go", [], agent.events.append)
+        await until(lambda: agent.said(TextDelta), "the turn")
+        await agent.adapter.interrupt()
+        assert agent.said(TurnEnded) == [TurnEnded("interrupted")]
+        assert agent.adapter.alive
+
+    run(agent, work())
 
 
 def test_a_cancelled_turn_answers_what_the_agent_still_asks(run_dir: Path) -> None:

@@ -110,7 +110,8 @@ def test_nothing_survives_the_end_of_the_supervisor(runtime: RuntimePeer) -> Non
 def test_a_stopping_worker_interrupts_its_turns_and_has_their_ends_confirmed(runtime: RuntimePeer) -> None:
     daemon = _leave_a_daemon_behind(runtime, "turn-1")
     assert runtime.worker.stop() == 0
-    assert runtime.ended("turn-1") == TurnEnded("lost", "the daemon was stopped while the turn ran")
+    end = runtime.ended("turn-1")
+    assert (end.outcome, end.detail) == ("lost", "the daemon was stopped while the turn ran")
     wait_until(lambda: not daemon.is_running(), "the agent's own daemon to be ended")
 
 

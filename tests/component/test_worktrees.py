@@ -68,6 +68,32 @@ def test_a_clean_repository_is_copied_with_a_detached_head(shelf: Shelf, reposit
     assert shelf.in_the_making() == []
 
 
+@pytest.mark.parametrize("change", [None, "edited", "removed"])
+def test_what_shall_not_be_seen_is_not_there_and_no_change(
+    shelf: Shelf, repository: Repository, change: str | None
+) -> None:
+    for name in (".agent/plugin/x.js", "sub/.agent/y.js", "other/.agent/z.js", "agent.json"):
+        repository.write(name, "code\n")
+    repository.git("add", "--all")
+    repository.git("commit", "--quiet", "--message", "hidden")
+    if change == "edited":
+        repository.write("agent.json", "changed\n")
+    elif change == "removed":
+        (repository.root / "agent.json").unlink()
+    wanted = Wanted(ID, repository.root / "sub", hidden=(".agent", "agent.json"))
+    made, _ = prepare(shelf, wanted)
+    assert not (made.path / ".agent").exists()
+    assert not (made.path / "agent.json").exists()
+    assert not (made.cwd / ".agent").exists()
+    assert (made.path / "other" / ".agent" / "z.js").exists(), "no agent that starts there looks into it"
+    assert repository.git("status", "--short", "--", "sub", ".agent", cwd=made.path) == ""
+    note = shelf.read_note(ID)
+    assert note is not None
+    assert changed_files(shelf, note) == []
+    (made.path / "a").write_text("of the child\n")
+    assert changed_files(shelf, note) == ["a"]
+
+
 def test_staged_and_unstaged_changes_are_copied_apart(shelf: Shelf, repository: Repository) -> None:
     repository.write("a", "one\ntwo\nthree\nstaged\n")
     repository.write("new", "added\n")

@@ -2,6 +2,7 @@
 
 ``answers``: result or error by method. ``prompt``: steps of a turn (`_step`). ``behaviour``: ``silent`` reads and says
 nothing, ``exits`` ends at once, ``stubborn`` stays when its input ends and ignores SIGTERM. ``log``: what it received.
+``silent``: methods that it never answers.
 """
 
 import json
@@ -29,14 +30,14 @@ class Agent:
         self._asked = 100
 
     def serve(self) -> None:
-        behaviour = self._script.get("behaviour", "")
+        behaviour, silent = self._script.get("behaviour", ""), self._script.get("silent", [])
         if behaviour == "exits":
             sys.stderr.write("starting\n\x1b[31mcannot read its settings\x1b[0m\n")
             sys.exit(3)
         if behaviour == "stubborn":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while (message := self._read()) is not None:
-            if behaviour != "silent" and "id" in message and "method" in message:
+            if behaviour != "silent" and "id" in message and message.get("method") not in (None, *silent):
                 self._serve(message)
         while behaviour == "stubborn":
             time.sleep(3600)

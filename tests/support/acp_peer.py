@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from termal.bus.loop import PollLoop
-from termal.bus.server import Request, Server
+from termal.bus.server import Handler, Request, Server
 from termal.log import Log
+from termal.wire.agent_operations import AGENT_FORGIVE, AgentTrouble, OneAgent, TellTroubles
+from termal.wire.codex_operations import CodexNews
 from termal.wire.control import Ready
 from termal.wire.runtime_operations import (
     AGENT_TREES,
@@ -35,6 +37,7 @@ from termal.wire.turns import (
     TurnEnded,
     TurnReport,
 )
+from termal.wire.workspace_operations import TurnTouched, WorkspaceChanged
 from tests.support.bus_peer import call
 from tests.support.control_peer import ControlPeer
 from tests.support.waiting import wait_until
@@ -57,6 +60,10 @@ class RecordingState:
         self.reports: list[TurnReport] = []
         self.received: list[TurnReport] = []
         self.gaps = 0
+        self.hints: list[WorkspaceChanged] = []
+        self.late: list[TurnTouched] = []
+        self.news: list[CodexNews] = []
+        self.troubles: list[list[AgentTrouble]] = []
         self._run_dir = run_dir
         self._loop: PollLoop | None = None
         self._thread: threading.Thread | None = None
@@ -64,7 +71,14 @@ class RecordingState:
 
     def start(self) -> None:
         loop = self._loop = PollLoop()
-        self._server = Server(loop, self._run_dir, "state", {"turn.report": self._take}, log=Log("state"))
+        handlers: dict[str, Handler] = {
+            "turn.report": self._take,
+            "agents.trouble": self._troubled,
+            "workspace.changed": self._hinted,
+            "turn.touched": self._touched,
+            "codex.news": self._informed,
+        }
+        self._server = Server(loop, self._run_dir, "state", handlers, log=Log("state"))
         self._thread = threading.Thread(target=loop.run, name="recording-state")
         self._thread.start()
 
@@ -78,11 +92,27 @@ class RecordingState:
         self._loop.close()
         self._loop = None
 
+    def _hinted(self, request: Request, hint: WorkspaceChanged) -> None:
+        self.hints.append(hint)
+        request.reply(Anything())
+
+    def _informed(self, request: Request, news: CodexNews) -> None:
+        self.news.append(news)
+        request.reply(Anything())
+
+    def _touched(self, request: Request, late: TurnTouched) -> None:
+        self.late.append(late)
+        request.reply(Anything())
+
     def _take(self, request: Request, report: TurnReport) -> None:
         assert self._loop is not None
         self.received.append(report)
         if not self.held:
             self._loop.later(self.delay_s, lambda: self._commit(request, report))
+
+    def _troubled(self, request: Request, body: TellTroubles) -> None:
+        self.troubles.append(body.agents)
+        request.reply(Anything())
 
     def _commit(self, request: Request, report: TurnReport) -> None:
         if report.turn_id in self.unknown:
@@ -153,6 +183,9 @@ class RuntimePeer:
 
     def answer(self, turn: str, request: str, option: str, session: str = "session-1") -> None:
         call(self.run_dir, self.name, INTERACTION_ANSWER, AnswerInteraction(session, turn, request, option))
+
+    def forgive(self, agent: str) -> None:
+        call(self.run_dir, self.name, AGENT_FORGIVE, OneAgent(agent))
 
     def held(self) -> Held:
         return call(self.run_dir, self.name, TURN_HELD, Anything())

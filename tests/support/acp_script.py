@@ -71,6 +71,11 @@ class ScriptedAgent:
         messages = [json.loads(line) for line in lines]
         return [message["params"] for message in messages if message.get("method") == method]
 
+    def methods(self) -> list[str]:
+        """The methods of everything that the agent was asked, in order."""
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return [message["method"] for message in map(json.loads, lines) if "method" in message]
+
     def answered(self) -> list[dict[str, Any]]:
         """Results and errors that the agent got for its own requests."""
         lines = self._log.read_text().splitlines() if self._log.exists() else []

@@ -2,8 +2,10 @@
 
 import json
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 CHUNK = b"x" * (1 << 20)
@@ -48,6 +50,16 @@ def dying(folder: str) -> None:
     sys.exit(3)
 
 
+def leaving(folder: str) -> None:
+    """A command that goes on writing: its parents are gone, it has a session of its own, and no mark on it."""
+    loop = "echo $$ > pid; while sleep 0.02; do echo x >> tick; done"
+    command = f"env -i PATH=$PATH setsid sh -c '{loop}' > /dev/null 2>&1 &"
+    subprocess.run(["sh", "-c", command], cwd=folder, check=True)
+    while not (Path(folder) / "tick").exists():
+        time.sleep(0.01)
+    say("done")
+
+
 def prompted(vice: str, folder: str) -> None:
     if vice == "endless":
         endless()
@@ -58,6 +70,8 @@ def prompted(vice: str, folder: str) -> None:
         deaf()
     elif vice == "dying":
         dying(folder)
+    elif vice == "leaving":
+        leaving(folder)
 
 
 def main(vice: str) -> None:

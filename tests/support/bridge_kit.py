@@ -38,7 +38,7 @@ class Kit:
         waits = {} if real_time else {"sleep": sleep, "clock": lambda: self.now_s}
         self._backend = Backend(CALLER, exchange, limit_s=limit_s, **waits)  # type: ignore[arg-type]
         self._bridge = Bridge(self._backend, Caller(self._backend))
-        self._context = SimpleNamespace(session=self)
+        self._context = SimpleNamespace(session=self, protocol_version="2024-11-05")
 
     async def report_progress(self, done: int, total: int, message: str) -> None:
         self.progress.append((done, total, message))

@@ -23,7 +23,8 @@ LIMIT_S = 30.0
 
 
 class CodexKit:
-    """One app-server for all adapters that it makes; ``vice`` is the server's (see its program)."""
+    """One app-server for all adapters that it makes; ``vice`` is the server's (see its program). ``locked``: a
+    read-only delegation looks at the folder."""
 
     def __init__(self, folder: Path, log: Log) -> None:
         self.home = folder / "codex"
@@ -34,7 +35,11 @@ class CodexKit:
         self.log = log
         self.home.mkdir()
         self.work.mkdir()
+        self.locked = False
         self._shared: SharedCodex | None = None
+
+    async def _is_locked(self, _: str) -> bool:
+        return self.locked
 
     @property
     def place(self) -> Place:
@@ -50,7 +55,7 @@ class CodexKit:
         return self._shared
 
     def make(self) -> CodexAdapter:
-        adapter = CodexAdapter(self.shared, self.log)
+        adapter = CodexAdapter(self.shared, self.log, self._is_locked)
         self.adapters.append(adapter)
         return adapter
 
@@ -80,8 +85,12 @@ class CodexKit:
 
         asyncio.run(guarded())
 
-    def requests(self, method: str) -> list[dict[str, Any]]:
-        """What the app-server was asked so far."""
+    def received(self) -> list[dict[str, Any]]:
+        """Every record that the app-server got so far, answers to its own requests as well."""
         file = self.home / "requests.jsonl"
         lines = file.read_text().splitlines() if file.exists() else []
-        return [record for record in map(json.loads, lines) if record.get("method") == method]
+        return [json.loads(line) for line in lines]
+
+    def requests(self, method: str) -> list[dict[str, Any]]:
+        """What the app-server was asked so far."""
+        return [record for record in self.received() if record.get("method") == method]

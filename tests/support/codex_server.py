@@ -57,6 +57,7 @@ class Turn:
         self.interrupted = threading.Event()
         self.over = threading.Event()
         self.deaf = False
+        self.root = ""
 
     def new(self, kind: str) -> str:
         return f"{kind}-{uuid.uuid4().hex[:8]}"
@@ -85,7 +86,7 @@ class Turn:
 
     def run(self) -> None:
         status, error = "completed", None
-        self.tell("turn/started", turn={"id": self.id, "status": "inProgress"})
+        self.tell("turn/started", turn={"id": self.id, "rootTurnId": self.root or self.id, "status": "inProgress"})
         self.start(self.items[0])
         self.tell("item/completed", item=self.items[0])
         try:
@@ -98,7 +99,8 @@ class Turn:
             status = "interrupted"
         except Failed as failure:
             status, error = "failed", {"message": str(failure), "codexErrorInfo": "other"}
-        self.server.remember(self)
+        if not self.root:
+            self.server.remember(self)
         # Before it is told: whoever hears of the end may begin the next turn at once.
         self.over.set()
         self.server.send(
@@ -149,6 +151,14 @@ def ask(turn: Turn, command: str) -> None:
         turn.complete(item, status="declined", aggregatedOutput=None, exitCode=None)
 
 
+def below(turn: Turn, rest: str) -> None:
+    """``THREAD STEP``: a sub-agent carries out the step in a thread of its own, meanwhile."""
+    thread_id, _, step = rest.partition(" ")
+    inner = Turn(turn.server, thread_id, step)
+    inner.root = turn.id
+    turn.server.begin(inner)
+
+
 def ask_two(turn: Turn, command: str) -> None:
     """Two commands of one answer are asked about at once."""
     threads = [threading.Thread(target=ask, args=(turn, f"{command} {number}")) for number in (1, 2)]
@@ -166,6 +176,8 @@ def edit(turn: Turn, path: str) -> None:
     item = turn.start({"type": "fileChange", "id": turn.new("call"), "changes": changes, "status": "inProgress"})
     answer = turn.ask("item/fileChange/requestApproval", itemId=item["id"])
     good = isinstance(answer, dict) and answer.get("decision") == "accept"
+    if good:
+        Path(str(changes[0]["path"])).write_text("one\ntwo\n")
     turn.complete(item, status="completed" if good else "declined")
 
 
@@ -265,6 +277,15 @@ def retry(turn: Turn, text: str) -> None:
     turn.tell("error", error={"message": text, "additionalDetails": "429 Too Many Requests"}, willRetry=True)
 
 
+def news(turn: Turn, used: str) -> None:
+    """Of the account and of Codex itself, so of no thread."""
+    window = {"usedPercent": int(used), "windowDurationMins": 300, "resetsAt": 1800000000}
+    limits = {"limitId": "codex", "planType": "plus", "primary": window, "secondary": None, "credits": None}
+    turn.server.send({"method": "account/rateLimits/updated", "params": {"rateLimits": limits}})
+    turn.server.send({"method": "configWarning", "params": {"summary": "old key", "details": "use the new one"}})
+    turn.server.send({"method": "warning", "params": {"threadId": None, "message": "low on disk"}})
+
+
 def fail(_: Turn, text: str) -> None:
     raise Failed(text)
 
@@ -344,6 +365,7 @@ def freeze(_: Turn, __: str) -> None:
 STEPS: dict[str, Callable[[Turn, str], None]] = {
     "ask": ask,
     "ask-two": ask_two,
+    "below": below,
     "claim": claim,
     "deaf": deaf,
     "edit": edit,
@@ -358,6 +380,7 @@ STEPS: dict[str, Callable[[Turn, str], None]] = {
     "hold": hold,
     "leave": leave,
     "mcp": mcp,
+    "news": news,
     "plan": plan,
     "question": question,
     "request": request,
@@ -534,6 +557,11 @@ class Server:
             raise Refusal("no such prompt")
         turn = self._turns[thread_id] = Turn(self, thread_id, text)
         return {"turn": {"id": turn.id, "status": "inProgress"}}
+
+    def begin(self, turn: Turn) -> None:
+        """A turn that nobody asked for."""
+        self._turns[turn.thread_id] = turn
+        threading.Thread(target=turn.run, daemon=True).start()
 
     def interrupt(self, params: Json) -> Json | None:
         turn = self._turns[params["threadId"]]

@@ -9,6 +9,7 @@ from termal.bus.client import Client
 from termal.bus.loop import PollLoop
 from termal.bus.server import Handler, Request, Server
 from termal.log import Log
+from termal.wire.agent_operations import AGENTS_TROUBLE, AgentTrouble, OneAgent, TellTroubles
 from termal.wire.errors import Conflict, TermalError
 from termal.wire.runtime_operations import (
     AgentTrees,
@@ -25,7 +26,17 @@ from termal.wire.runtime_operations import (
 )
 from termal.wire.session_operations import TURN_REPORT
 from termal.wire.thread_operations import ThreadCommand, ThreadDone
-from termal.wire.turns import AgentTree, Anything, AnyTurnEvent, Held, HeldTurn, TurnConfirmed, TurnEnded, TurnReport
+from termal.wire.turns import (
+    AgentTree,
+    Anything,
+    AnyTurnEvent,
+    Held,
+    HeldTurn,
+    ModesKnown,
+    TurnConfirmed,
+    TurnEnded,
+    TurnReport,
+)
 from tests.support.waiting import wait_until
 
 T = TypeVar("T")
@@ -60,6 +71,7 @@ class FakeRuntime:
         self.answers: list[AnswerInteraction] = []
         self.closed: list[str] = []
         self.agents: list[AgentTree] = []
+        self.forgiven: list[str] = []
         self.refuse: TermalError | None = None
         self.refusals: list[TermalError] = []
         self.stop_error: TermalError | None = None
@@ -67,6 +79,7 @@ class FakeRuntime:
         self.models: ModelList | TermalError = ModelList([])
         self.asked_models: list[ListModels] = []
         self.applied: list[ApplySettings] = []
+        self.modes: ModesKnown | None = None
         self.apply_error: TermalError | None = None
         self.hold_settings = False
         self.hold_answers = False
@@ -116,6 +129,17 @@ class FakeRuntime:
     def end(self, turn: FakeTurn, outcome: Any = "completed", detail: str = "", *, wait: bool = True) -> None:
         self.report(turn, TurnEnded(outcome, detail), wait=wait)
 
+    def tell_troubles(self, *troubles: AgentTrouble) -> None:
+        """Say which agents end right after their start; return when `state` knows."""
+        known = threading.Event()
+        told = TellTroubles(self.name, list(troubles))
+
+        def tell() -> None:
+            self._client.call(AGENTS_TROUBLE, told, lambda _, __: known.set())
+
+        self.on_loop(tell)
+        assert known.wait(5)
+
     def release(self) -> None:
         """Answer what was held."""
 
@@ -156,6 +180,7 @@ class FakeRuntime:
             "sessions.close": self._close_sessions,
             "interaction.answer": self._answer,
             "models.list": self._list_models,
+            "agent.forgive": self._forgive,
             "codex.thread": self._order_thread,
             "settings.apply": self._apply,
         }
@@ -211,6 +236,10 @@ class FakeRuntime:
         self.answers.append(body)
         self._now_or_held(self.hold_answers, lambda: request.reply(Anything()))
 
+    def _forgive(self, request: Request, body: OneAgent) -> None:
+        self.forgiven.append(body.agent)
+        request.reply(Anything())
+
     def _list_models(self, request: Request, body: ListModels) -> None:
         self.asked_models.append(body)
         if isinstance(self.models, TermalError):
@@ -224,7 +253,7 @@ class FakeRuntime:
             if self.apply_error is not None:
                 request.refuse(self.apply_error)
             else:
-                request.reply(SettingsApplied(live=True))
+                request.reply(SettingsApplied(live=True, modes=self.modes))
 
         self._now_or_held(self.hold_settings, answer)
 

@@ -39,7 +39,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -241,6 +241,10 @@ class ScriptedModel:
         fresh = self._script_file.with_suffix(".new")
         fresh.write_text(json.dumps({"steps": steps}), "utf-8")
         fresh.replace(self._script_file)
+
+    def read_by(self, reader: Callable[[Ask], list[Json] | None]) -> None:
+        """Answer what ``reader`` says, and by the script where it says None."""
+        self._script.reader = reader
 
     def gate(self, name: str) -> Gate:
         return self._script.gate(name)

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.scripted_requests import Ask, Json, smallest_value
@@ -28,9 +29,14 @@ class Script:
         self._fired: dict[tuple[str, int], int] = {}
         self._gates: dict[str, Gate] = {}
         self._count = 0
+        self.reader: Callable[[Ask], list[Json] | None] | None = None
+        """Asked before the script, where a test has a model that makes its answers of what it is told."""
 
     def choose(self, ask: Ask) -> tuple[str, list[Json]]:
         """The name of the step that answers ``ask``, and the parts of its turn."""
+        read = self.reader(ask) if self.reader is not None else None
+        if read is not None:
+            return "reader", read
         script: Json = json.loads(self._script_file.read_text("utf-8"))
         for number, step in enumerate(script.get("steps") or []):
             if re.search(step.get("match", ""), ask.user) and (ask.tools or step.get("bare")):

@@ -1,13 +1,15 @@
 """Bridges on a real daemon: sessions that write to each other, a board, a delegated child, processes killed."""
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from mcp import Client, StdioServerParameters
 
-from tests.support.bridge_process import BridgeProcess
+from tests.support.bridge_process import COMMAND, BridgeProcess
 from tests.support.daemon import Daemon, Person
 from tests.support.waiting import wait_until
 
@@ -112,6 +114,25 @@ def test_a_delegated_child_works_and_has_fewer_tools(shared_daemon: Daemon, tmp_
             20,
         )
     assert shown
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_works_with_a_real_daemon(shared_daemon: Daemon, tmp_path: Path, mode: str) -> None:
+    one, other = (session_in(shared_daemon, f"{name}-{mode}", tmp_path) for name in ("official", "receiver"))
+    arguments = [*COMMAND[1:], "--parent-session-id", one, "--base-url", shared_daemon.url]
+
+    async def story() -> None:
+        async with Client(StdioServerParameters(command=COMMAND[0], args=arguments), mode=mode) as client:
+            assert len((await client.list_tools()).tools) == ROOT_TOOLS
+            mail = {"sessionId": other, "message": "wait 0", "idempotencyKey": "one"}
+            first, again = [await client.call_tool("termal_send_to_session", mail) for _ in range(2)]
+            assert (first.is_error, again.is_error) == (False, False)
+            assert first.structured_content is not None
+            assert again.structured_content == {**first.structured_content, "duplicate": True}
+            refused = await client.call_tool("termal_send_to_session", {**mail, "sessionId": one})
+            assert refused.is_error
+
+    asyncio.run(story())
 
 
 def test_a_bridge_outlives_a_killed_gateway_and_a_killed_state(shared_daemon: Daemon, tmp_path: Path) -> None:

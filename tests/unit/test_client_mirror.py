@@ -90,6 +90,13 @@ def test_a_snapshot_without_content_asks_for_one(mirror: Mirror) -> None:
         mirror.take(Event("state", json.dumps({**snapshot(6, life=""), "_sseFallback": True})))
 
 
+def test_what_codex_tells_takes_the_place_of_what_it_told_before(mirror: Mirror) -> None:
+    mirror.take(Event("state", json.dumps({**snapshot(6), "codex": {"notices": [{"title": "old"}]}})))
+    assert mirror.codex == {"notices": [{"title": "old"}]}
+    assert mirror.take(delta("codexUpdated", 7, codex={"rateLimits": {"planType": "plus"}})) is not None
+    assert mirror.codex == {"rateLimits": {"planType": "plus"}}
+
+
 def test_what_is_not_known_moves_the_revision_alone(mirror: Mirror) -> None:
     assert mirror.take(delta("somethingNew", 6)) is not None
     assert mirror.take(Event("workspaceFilesChanged", "{}")) is None

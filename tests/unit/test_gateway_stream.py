@@ -53,6 +53,21 @@ def test_a_pending_snapshot_gives_way_to_a_newer_one_just_behind_it() -> None:
     run(scenario)
 
 
+def test_a_client_that_is_behind_misses_hints_and_nothing_else() -> None:
+    async def scenario(stream: Stream, hub: Asked) -> None:
+        stream.adopt(b"S", 0, [])
+        for _ in range(QUEUE_EVENTS):
+            stream.hint(b"h")
+        assert all(stream.offer(b"d", whole=False) for _ in range(QUEUE_EVENTS // 2))
+        assert await stream.next() == b"S" + b"h" * (QUEUE_EVENTS // 2) + b"d" * (QUEUE_EVENTS // 2)
+        stream.hint(b"x" * (QUEUE_BYTES // 2 + 1))
+        stream.hint(b"h")
+        assert await stream.next() == b"h"
+        assert hub.wanted == 1
+
+    run(scenario)
+
+
 def test_a_full_queue_is_dropped_and_the_client_told_before_it_gets_a_new_snapshot() -> None:
     async def scenario(stream: Stream, hub: Asked) -> None:
         stream.adopt(b"S", 0, [])

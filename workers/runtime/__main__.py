@@ -1,7 +1,6 @@
 """``python -m workers.runtime acp|claude|codex``: the process that talks to agents. Asyncio, one loop, one thread."""
 
 import asyncio
-import faulthandler
 import os
 import sys
 import time
@@ -17,18 +16,25 @@ from termal.config import Config, ConfigRefused, read_config
 from termal.home import find_home
 from termal.log import Log
 from termal.model.ids import new_instance_id
-from termal.procs.death import tie_to_parent, worker_signals
+from termal.procs.death import worker_signals
+from termal.wire.agent_operations import AGENTS_TROUBLE, TellTroubles
+from termal.wire.codex_operations import CODEX_NEWS, CodexNews
 from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_USAGE, Stop
-from termal.wire.errors import Busy
+from termal.wire.errors import Busy, TermalError
 from termal.wire.launch import Launch
+from termal.wire.turns import Anything
 from termal.worker.control import Control
+from termal.worker.launched import launched
 from termal.worker.stats import Stats
 from workers.runtime.agents import Agents
 from workers.runtime.bridge import bridge_of
 from workers.runtime.claude_files import sweep
+from workers.runtime.codex_news import News
 from workers.runtime.place import Place
 from workers.runtime.reporter import Link
 from workers.runtime.service import Service
+from workers.runtime.workspaces import Workspaces
+from workers.runtime.write_locks import locks_of
 
 KINDS = ("acp", "claude", "codex")
 _CLOSE_SHARE = 0.3
@@ -50,9 +56,17 @@ class Worker:
         self._draining: asyncio.Task[None] | None = None
         self.control = Control(self._loop, launch.control_fd, on_stop=self._stop, on_reload=self._reload)
         self._state = Client(self._loop, launch.run_dir, "state", launch.name)
-        self._agents = Agents(Place(config, dict(os.environ), launch.mark, Path(launch.run_dir), launch.portable), log)
+        place = Place(config, dict(os.environ), Path(launch.run_dir), launch.portable)
+        self._agents = Agents(place, log, locks_of(self._state))
         link = Link(self._loop, self._state, f"{launch.name}/{new_instance_id()}", log)
+        home = find_home(launch.home)
+        self._workspaces = Workspaces(link, lambda: self._agents.place, home.root, home.worktrees, log)
+        link.watches = self._workspaces
         self._service = Service(link, self._agents.make, self._stats, log, bridge_of(launch).added_to)
+        if launch.name == "runtime-codex":
+            self._agents.codex_news = News(self._loop, self._tell_news)
+        self._service.starts.on_changed.append(self._tell_troubles)
+        self._state.on_up.append(self._tell_troubles)
         self._server = Server(
             self._loop, launch.run_dir, launch.name, self._service.handlers, log=log, stats=self._stats
         )
@@ -68,6 +82,7 @@ class Worker:
         self._log.info("worker.ready", start=self._launch.start)
 
     def close(self) -> None:
+        self._workspaces.close()
         self._server.close()
         self._state.close()
         self._loop.close()
@@ -76,7 +91,11 @@ class Worker:
         return self._server.open_requests
 
     def _facts(self) -> dict[str, int | float | str | None]:
-        return {"runningTurns": self._service.running_turns, "heldTurns": self._service.held_turns}
+        return {
+            "runningTurns": self._service.running_turns,
+            "heldTurns": self._service.held_turns,
+            "watchedFolders": self._workspaces.watched,
+        }
 
     def _reload(self) -> None:
         try:
@@ -86,7 +105,18 @@ class Worker:
             self._log.warning("config.refused", error=str(error))
             return
         self._agents.place = msgspec.structs.replace(self._agents.place, config=config)
+        self._service.starts.forgive_all()
         self._log.info("config.reloaded")
+
+    def _tell_news(self, news: CodexNews) -> None:
+        self._state.call(CODEX_NEWS, news, self._told)
+
+    def _tell_troubles(self) -> None:
+        self._state.call(AGENTS_TROUBLE, TellTroubles(self._launch.name, self._service.troubles), self._told)
+
+    def _told(self, _: Anything | None, error: TermalError | None) -> None:
+        if error is not None:
+            self._log.warning("agents.untold", error=error.message)
 
     def _stop(self, order: Stop) -> None:
         self._deadline_s = order.deadline
@@ -128,34 +158,30 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in KINDS:
         sys.stderr.write(f"usage: python -m workers.runtime {'|'.join(KINDS)} (started by the supervisor)\n")
         return EXIT_USAGE
-    try:
-        launch = Launch.from_environment(os.environ)
-    except (KeyError, msgspec.MsgspecError):
-        sys.stderr.write("this program is a part of TermAl and is started by it: run `termal serve`\n")
+    launch = launched(os.environ, worker_signals)
+    if launch is None:
         return EXIT_USAGE
-    # SIGABRT is how the supervisor ends a worker that hangs: the stacks of all threads go to stderr first.
-    faulthandler.enable()
-    worker_signals()
-    tie_to_parent(launch.control_fd, launch.portable)
     home = find_home(launch.home)
     log = Log(launch.name, home.log(launch.name))
     try:
         asyncio.run(serve(launch, read_config(home.config), log))
     except ConfigRefused as error:
-        return _end(log, "worker.refused", error, EXIT_USAGE)
+        log.error("worker.refused", error=str(error))  # noqa: TRY400 - a sentence for a person, not a fault
+        sys.stderr.write(f"{error}\n")
+        return EXIT_USAGE
     except Exception as error:  # noqa: BLE001 - the outermost frame: logged, and the supervisor starts a new one
-        return _end(log, "worker.failed", error, EXIT_INTERNAL)
+        return _fail(log, error)
     log.info("worker.stopped")
     return EXIT_OK
 
 
-def _end(log: Log, event: str, error: Exception, code: int) -> int:
+def _fail(log: Log, error: Exception) -> int:
     import traceback  # noqa: PLC0415 - only when something is wrong
 
     text = "".join(traceback.format_exception(error))
-    log.error(event, error=repr(error), stack=text)
+    log.error("worker.failed", error=repr(error), stack=text)
     sys.stderr.write(text)
-    return code
+    return EXIT_INTERNAL
 
 
 if __name__ == "__main__":

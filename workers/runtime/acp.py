@@ -16,6 +16,7 @@ from termal.wire.session_operations import PromptImage
 from termal.wire.turns import (
     ApprovalAsked,
     ApprovalWithdrawn,
+    ModesKnown,
     Notice,
     SessionSpec,
     TurnEnded,
@@ -23,18 +24,20 @@ from termal.wire.turns import (
 )
 from workers.runtime.acp_agents import AcpAgent, acp_agent
 from workers.runtime.acp_load_times import LoadTimes
-from workers.runtime.acp_permissions import Permissions, offered_options
+from workers.runtime.acp_permissions import Permissions, leaves_mode, may_commit, offered_options, once_only
 from workers.runtime.acp_session import AcpSession
 from workers.runtime.acp_updates import Updates, usage_of
 from workers.runtime.adapter import AgentFailed, Emit, Started
-from workers.runtime.lines import EXIT_S, JsonLines, NoAnswer, Refused
+from workers.runtime.json_values import records
+from workers.runtime.lines import EXIT_S, METHOD_NOT_FOUND, JsonLines, NoAnswer, Refused
 from workers.runtime.place import Place
+from workers.runtime.repository import is_closed
 
 PROTOCOL_VERSION = 1
 INITIALIZE_S = 30.0
+SIGN_IN_S = 15.0
 CANCEL_S = 2.0
 """An agent that has not ended its turn this long after a cancel is ended itself."""
-_METHOD_NOT_FOUND = -32601
 _STOPS = {
     "max_tokens": "{agent} stopped: the answer reached its longest length.",
     "max_turn_requests": "{agent} stopped: the turn reached its largest number of steps.",
@@ -48,6 +51,9 @@ class Journal(Protocol):
     def repeating(self, event: str, **keys: Any) -> None: ...
 
 
+_FOREIGN = "{agent} runs code that this repository holds ({file}), though it is told not to."
+
+
 class _Turn:
     def __init__(self, agent: AcpAgent, emit: Emit, updates: Updates) -> None:
         self.emit = emit
@@ -58,7 +64,7 @@ class _Turn:
 
 
 class AcpAdapter:
-    """An `Adapter` that `HoldsBack`."""
+    """An `Adapter` that `HoldsBack` and `HasModes`."""
 
     def __init__(self, name: str, place: Place, times: LoadTimes, log: Journal) -> None:
         self._name = name
@@ -80,6 +86,10 @@ class AcpAdapter:
     def alive(self) -> bool:
         return self._lines is not None and self._lines.alive and self._session is not None
 
+    @property
+    def modes(self) -> ModesKnown | None:
+        return self._session.modes if self._session is not None and self.alive else None
+
     # --------------------------------------------------------------------- start
 
     async def start(self, spec: SessionSpec) -> Started:
@@ -91,11 +101,13 @@ class AcpAdapter:
             session = AcpSession(self._agent, capabilities, lines.request, self._times)
             await session.open(spec)
         except (Refused, NoAnswer, AgentFailed) as error:
-            sentence = self._start_failure(lines, error)
+            sentence, exited = self._start_failure(lines, error), lines.has_exited
             await lines.stop()
-            raise AgentFailed(sentence) from error
+            raise AgentFailed(sentence, exited=exited) from error
         self._session = session
-        return Started(session.id, version, session.models, session.current_model, session.note)
+        warning = _FOREIGN.format(agent=self._name, file=self._agent.foreign_code) if self._agent.foreign_code else ""
+        note = " ".join(text for text in (session.note, warning) if text)
+        return Started(session.id, version, session.models, session.current_model, note)
 
     async def _spawn(self, lines: JsonLines, spec: SessionSpec) -> None:
         place = self._place
@@ -105,6 +117,8 @@ class AcpAdapter:
         _need_folder(spec.workdir)
         environment = agent_environment(self._name, place.config, place.environ)
         agent = self._agent = acp_agent(self._name, config_of(self._name, place.config), spec, environment)
+        if agent.foreign_code and is_closed(spec):
+            raise AgentFailed(_FOREIGN.format(agent=self._name, file=agent.foreign_code) + " It was not started.")
         program = [word for word in command.argv if word not in agent.unwanted]
         try:
             await lines.start(
@@ -133,9 +147,24 @@ class AcpAdapter:
             )
         info, capabilities = answer.get("agentInfo"), answer.get("agentCapabilities")
         capabilities = capabilities if isinstance(capabilities, dict) else {}
+        await self._sign_in(lines, answer)
         prompts = capabilities.get("promptCapabilities")
         self._takes_images = isinstance(prompts, dict) and prompts.get("image") is True
         return str(info.get("version") or "") if isinstance(info, dict) else "", capabilities
+
+    async def _sign_in(self, lines: JsonLines, initialized: dict[str, Any]) -> None:
+        method = self._agent.auth_method
+        if not any(offered.get("id") == method for offered in records(initialized.get("authMethods")) if method):
+            return
+        try:
+            await lines.request("authenticate", {"methodId": method}, SIGN_IN_S)
+        except Refused as error:
+            raise AgentFailed(f"{self._name} is not signed in: {_sentence(error)}") from error
+        except NoAnswer as error:
+            if lines.alive:
+                # It waits for somebody at a browser.
+                raise AgentFailed(f"{self._name} is not signed in: sign in with its own program first") from error
+            raise
 
     def _start_failure(self, lines: JsonLines, error: Exception) -> str:
         if isinstance(error, AgentFailed):
@@ -182,7 +211,8 @@ class AcpAdapter:
             return
         if reason in _STOPS:
             turn.emit(Notice(_STOPS[reason].format(agent=self._name)))
-        self._end("interrupted" if reason == "cancelled" else "completed")
+        # Some agents end a cancelled turn as any other, for example between two tries at a provider in trouble.
+        self._end("interrupted" if turn.cancelled or reason == "cancelled" else "completed")
 
     def _end(self, outcome: TurnOutcome, detail: str = "") -> None:
         turn, self._turn = self._turn, None
@@ -256,15 +286,17 @@ class AcpAdapter:
             return
         if params.get("sessionId") != self._session.id:
             return
-        self._session.notice(update)
+        changed = self._session.notice(update)
         if turn is not None:
+            if changed and (modes := self._session.modes) is not None:
+                turn.emit(modes)
             # What an agent repeats of an old conversation while it loads it is nobody's: no turn runs then.
             turn.updates.take(update)
 
     def asked(self, request: object, method: str, params: dict[str, Any]) -> None:
         if method != "session/request_permission":
             if self._lines is not None:
-                self._lines.refuse(request, _METHOD_NOT_FOUND, f"{method} is not offered")
+                self._lines.refuse(request, METHOD_NOT_FOUND, f"{method} is not offered")
             return
         turn, fields = self._turn, params.get("toolCall")
         if turn is None or turn.cancelled or not isinstance(fields, dict):
@@ -273,13 +305,15 @@ class AcpAdapter:
         tool = turn.updates.tool(fields)
         turn.updates.pause_text()
         options = offered_options(params.get("options"))
-        if self._spec is not None and self._spec.read_only and tool.wire_kind == "switch_mode":
+        if self._spec is not None and self._spec.read_only and leaves_mode(tool, fields):
             # Leaving the mode that keeps it from writing is not for a person to allow by a click.
             refusal = next((option.id for option in options if option.decision == "rejected"), None)
             self._answer(request, refusal)
             tool.end("error", "Refused: this session is read-only.")
             return
-        opened = turn.permissions.open(request, params.get("options"), tool)
+        if self._spec is not None and self._spec.delegated and may_commit(tool):
+            options = once_only(options)
+        opened = turn.permissions.open(request, options, tool)
         detail = "\n".join(change.unified() for change in tool.changes)
         title = tool.title or f"{self._name} asks for permission"
         turn.emit(ApprovalAsked(opened.request, title, tool.command, detail, opened.options))

@@ -7,6 +7,7 @@ import msgspec
 
 from termal.config import AgentConfig
 from termal.wire.turns import SessionSpec
+from workers.runtime.opencode_plugins import plugin_in
 from workers.runtime.repository import advice_files, is_trusted
 
 _OPENCODE_CONFIG = "OPENCODE_CONFIG_CONTENT"
@@ -34,6 +35,10 @@ class AcpAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Loading a conversation in the minute of its last start destroys its stored history."""
     mode: str | None = None
     """The session mode that the configuration wants, None for the agent's own choice."""
+    auth_method: str = ""
+    """What it is to be signed in with before a conversation, where it offers that; the user has signed in before."""
+    foreign_code: str = ""
+    """A file by which the agent would run code of the repository, though it is not trusted."""
     read_only_mode: str | None = None
     """The session mode that keeps the agent from writing, None where there is none."""
 
@@ -47,7 +52,7 @@ def acp_agent(name: str, own: AgentConfig, spec: SessionSpec, given: Mapping[str
     elif name == "OpenCode":
         agent = _opencode(spec, given, trusted=is_trusted(own, spec))
     elif name == "Cursor":
-        agent = AcpAgent(name=name, read_only_mode="plan")
+        agent = AcpAgent(name=name, auth_method="cursor_login", read_only_mode="plan")
     else:
         agent = AcpAgent(name=name)
     return msgspec.structs.replace(agent, mode=own.mode, read_only_mode=own.read_only_mode or agent.read_only_mode)
@@ -99,6 +104,7 @@ def _opencode(spec: SessionSpec, given: Mapping[str, str], *, trusted: bool) -> 
             _OPENCODE_CONFIG: _opencode_config(given.get(_OPENCODE_CONFIG, ""), heard, read_only=spec.read_only),
         },
         answers_in_order=True,
+        foreign_code="" if trusted else plugin_in(spec.workdir),
     )
 
 

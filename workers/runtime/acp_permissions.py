@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from termal.rules.delegation_commands import names_git
 from termal.wire.turns import PermissionOption
 from workers.runtime.acp_tools import ToolCall
 from workers.runtime.adapter import AgentFailed
@@ -14,6 +15,9 @@ _DECISIONS: dict[str, Literal["accepted", "acceptedForSession", "rejected"]] = {
     "reject_once": "rejected",
     "reject_always": "rejected",
 }
+
+
+_LEAVING = "exit_plan_mode"
 
 
 class OpenRequest(msgspec.Struct, frozen=True):
@@ -33,9 +37,9 @@ class Permissions:
         self._open: dict[str, OpenRequest] = {}
         self._number = 0
 
-    def open(self, wire_id: object, offered: object, tool: ToolCall) -> OpenRequest:
+    def open(self, wire_id: object, options: list[PermissionOption], tool: ToolCall) -> OpenRequest:
         self._number += 1
-        request = OpenRequest(f"approval-{self._number}", wire_id, offered_options(offered), tool)
+        request = OpenRequest(f"approval-{self._number}", wire_id, options, tool)
         self._open[request.request] = request
         return request
 
@@ -56,6 +60,24 @@ class Permissions:
         withdrawn = list(self._open.values())
         self._open.clear()
         return withdrawn
+
+
+def leaves_mode(tool: ToolCall, fields: dict[str, Any]) -> bool:
+    """Whether the agent wants to leave the mode that it is in. Gemini tells that by the name of its tool alone."""
+    return tool.wire_kind == "switch_mode" or str(fields.get("toolCallId")).startswith(_LEAVING)
+
+
+def may_commit(tool: ToolCall) -> bool:
+    """Whether it can commit or push, or a lasting yes to it can let another one do so unasked."""
+    return tool.kind == "execute" or names_git(f"{tool.title}\n{tool.command}")
+
+
+def once_only(options: list[PermissionOption]) -> list[PermissionOption]:
+    """``options`` with a lasting yes that the agent gets as a yes for once: it would remember the other, and for what
+    else, nobody knows."""
+    once = next((option for option in options if option.decision == "accepted"), None)
+    kept = [option for option in options if option.decision != "acceptedForSession"]
+    return kept if once is None else [*kept, PermissionOption(once.id, "acceptedForSession", once.name)]
 
 
 def offered_options(offered: object) -> list[PermissionOption]:

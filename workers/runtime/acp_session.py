@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from termal.bridge.descriptor import acp_servers
-from termal.wire.turns import SessionSpec
+from termal.wire.turns import ModesKnown, SessionSpec
 from workers.runtime.acp_agents import AcpAgent, session_effort, session_mode
 from workers.runtime.acp_load_times import LoadTimes
 from workers.runtime.adapter import AgentFailed
+from workers.runtime.json_values import records, text_or_none
 from workers.runtime.lines import Refused
 
 OPEN_S = 60.0
@@ -32,13 +33,20 @@ class Option(msgspec.Struct):
 
     method: str
     key: str
-    values: list[str]
+    choices: ModelList
     current: str | None
     config_id: str = ""
+
+    @property
+    def values(self) -> list[str]:
+        return [value for value, _, _ in self.choices]
 
     def params(self, session: str, value: str) -> dict[str, Any]:
         params = {"sessionId": session, self.key: value}
         return {**params, "configId": self.config_id} if self.config_id else params
+
+
+_NO_CHOICE = Option("", "", [], None)
 
 
 class AcpSession:
@@ -61,6 +69,14 @@ class AcpSession:
     def current_model(self) -> str | None:
         option = self._options.get("model")
         return option.current if option is not None else None
+
+    @property
+    def modes(self) -> ModesKnown | None:
+        """None for an agent that offers neither modes nor efforts."""
+        if not self._options.keys() & {"mode", "effort"}:
+            return None
+        mode, effort = self._options.get("mode", _NO_CHOICE), self._options.get("effort", _NO_CHOICE)
+        return ModesKnown(mode.choices, mode.current, effort.choices, effort.current)
 
     async def open(self, spec: SessionSpec) -> None:
         """Resume the conversation of ``spec``, or begin one; then set what the session wants of it."""
@@ -85,13 +101,19 @@ class AcpSession:
         await self._set("mode", mode, needed=needed)
         await self._set("effort", session_effort(self._agent, spec), needed=False)
 
-    def notice(self, update: dict[str, Any]) -> None:
-        """The agent changed a setting by itself: what the session wants of it is set again before the next turn."""
+    def notice(self, update: dict[str, Any]) -> bool:
+        """The agent changed a setting by itself: what the session wants of it is set again before the next turn.
+
+        Whether ``update`` says so of any.
+        """
         kind = update.get("sessionUpdate")
         if kind == "config_option_update":
             self._learn({"configOptions": update.get("configOptions")})
         elif kind == "current_mode_update" and "mode" in self._options:
-            self._options["mode"].current = _text_or_none(update.get("currentModeId"))
+            self._options["mode"].current = text_or_none(update.get("currentModeId"))
+        else:
+            return False
+        return True
 
     async def _continued(self, conversation: str, place: dict[str, Any]) -> dict[str, Any] | None:
         """The answer to loading it. None: it cannot be, and a fresh one is to be begun, which ``note`` then says."""
@@ -142,25 +164,29 @@ class AcpSession:
     # ------------------------------------------------------- what the agent offers
 
     def _learn(self, answer: dict[str, Any]) -> None:
-        for config in _records(answer.get("configOptions")):
+        configs = records(answer.get("configOptions"))
+        if configs:
+            # They come as a whole: another model may have no efforts.
+            self._options = {name: option for name, option in self._options.items() if not option.config_id}
+        for config in configs:
             self._learn_config(config)
         models, modes = answer.get("models"), answer.get("modes")
         if isinstance(models, dict):
             self.models = [
-                (value, str(record.get("name") or value), _text_or_none(record.get("description")))
-                for record in _records(models.get("availableModels"))
+                (value, str(record.get("name") or value), text_or_none(record.get("description")))
+                for record in records(models.get("availableModels"))
                 if (value := str(record.get("modelId") or ""))
             ]
-            self._options["model"] = Option(
-                "session/set_model",
-                "modelId",
-                [value for value, _, _ in self.models],
-                _text_or_none(models.get("currentModelId")),
-            )
+            current = text_or_none(models.get("currentModelId"))
+            self._options["model"] = Option("session/set_model", "modelId", self.models, current)
         if isinstance(modes, dict):
-            values = [str(record.get("id")) for record in _records(modes.get("availableModes"))]
-            current = _text_or_none(modes.get("currentModeId"))
-            self._options["mode"] = Option("session/set_mode", "modeId", values, current)
+            choices = [
+                (number, str(record.get("name") or number), text_or_none(record.get("description")))
+                for record in records(modes.get("availableModes"))
+                if (number := str(record.get("id") or ""))
+            ]
+            current = text_or_none(modes.get("currentModeId"))
+            self._options["mode"] = Option("session/set_mode", "modeId", choices, current)
 
     def _learn_config(self, config: dict[str, Any]) -> None:
         number = str(config.get("id") or "")
@@ -168,27 +194,18 @@ class AcpSession:
         if name not in ("model", "mode", "effort") or not number:
             return
         choices = _choices(config.get("options"))
-        current = _text_or_none(config.get("currentValue"))
-        values = [value for value, _, _ in choices]
-        self._options[name] = Option("session/set_config_option", "value", values, current, number)
+        current = text_or_none(config.get("currentValue"))
+        self._options[name] = Option("session/set_config_option", "value", choices, current, number)
         if name == "model":
             self.models = choices
 
 
 def _choices(options: object) -> ModelList:
     out: ModelList = []
-    for record in _records(options):
+    for record in records(options):
         if "options" in record:
             out += _choices(record["options"])
         elif isinstance(record.get("value"), str):
             value = record["value"]
-            out.append((value, str(record.get("name") or value), _text_or_none(record.get("description"))))
+            out.append((value, str(record.get("name") or value), text_or_none(record.get("description"))))
     return out
-
-
-def _records(value: object) -> list[dict[str, Any]]:
-    return [record for record in value if isinstance(record, dict)] if isinstance(value, list) else []
-
-
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -7,7 +7,7 @@ import msgspec
 
 from termal.wire.session_operations import PromptImage
 from termal.wire.thread_operations import ThreadCommand, ThreadDone
-from termal.wire.turns import AnyTurnEvent, ModelDetail, SessionSpec
+from termal.wire.turns import AnyTurnEvent, ModelDetail, ModesKnown, SessionSpec
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -27,16 +27,23 @@ class Started(msgspec.Struct, frozen=True):
 class AgentFailed(Exception):
     """The agent could not be started, or refused. ``text`` is for people; ``unknown_session``: it has no such
     conversation to resume; ``conversation_lost``: it may still be at work there, so nobody may resume it;
-    ``unanswered``: it said neither yes nor no."""
+    ``unanswered``: it said neither yes nor no; ``exited``: its process ended before it could take a prompt."""
 
     def __init__(
-        self, text: str, *, unknown_session: bool = False, conversation_lost: bool = False, unanswered: bool = False
+        self,
+        text: str,
+        *,
+        unknown_session: bool = False,
+        conversation_lost: bool = False,
+        unanswered: bool = False,
+        exited: bool = False,
     ) -> None:
         super().__init__(text)
         self.text = text
         self.unknown_session = unknown_session
         self.conversation_lost = conversation_lost
         self.unanswered = unanswered
+        self.exited = exited
 
 
 class CommandRefused(Exception):
@@ -85,6 +92,15 @@ class HoldsBack(Protocol):
 
 
 @runtime_checkable
+class HasModes(Protocol):
+    """What an adapter may offer besides: modes and efforts that its agent tells of, and may change by itself."""
+
+    @property
+    def modes(self) -> ModesKnown | None:
+        """As they are now; None while no agent runs. What changes in a turn is emitted there as well."""
+
+
+@runtime_checkable
 class TakesAnswers(Protocol):
     """What an adapter may offer besides: taking more than a choice as an answer to a request of its agent."""
 
@@ -97,5 +113,6 @@ class TakesAnswers(Protocol):
 class HasThreads(Protocol):
     """What an adapter may offer besides: its conversations are threads that a person can fork, put away, shorten."""
 
-    async def thread(self, command: ThreadCommand) -> ThreadDone:
-        """Between turns. Raises `CommandRefused` where the agent says no, `AgentFailed` where it fails."""
+    async def thread(self, command: ThreadCommand, begun: Callable[[Started], None]) -> ThreadDone:
+        """Between turns. ``begun`` is told what the agent says of itself where its conversation has to be begun for
+        this. Raises `CommandRefused` where the agent says no, `AgentFailed` where it fails."""

@@ -6,18 +6,23 @@ from termal.log import Log
 from workers.runtime.acp_load_times import LoadTimes
 from workers.runtime.adapter import Adapter
 from workers.runtime.place import Place
+from workers.runtime.write_locks import IsLocked
 
 if TYPE_CHECKING:
+    from workers.runtime.codex_news import News
     from workers.runtime.codex_server import SharedCodex
 
 
 class Agents:
     """``place`` is replaced when the configuration was read again; agents that run keep what they were started with."""
 
-    def __init__(self, place: Place, log: Log) -> None:
+    def __init__(self, place: Place, log: Log, is_locked: IsLocked) -> None:
         self.place = place
+        self._is_locked = is_locked
         self._log = log
         self._times = LoadTimes()
+        self.codex_news: News | None = None
+        """Told what Codex says beside its conversations."""
         self._shared_codex: SharedCodex | None = None
 
     def make(self, name: str) -> Adapter:
@@ -37,12 +42,18 @@ class Agents:
 
         if self._shared_codex is None:
             self._shared_codex = SharedCodex(lambda: self.place, self._log)
-        return CodexAdapter(self._shared_codex, self._log)
+            if self.codex_news is not None:
+                self._shared_codex.on_news = self.codex_news.told
+        return CodexAdapter(self._shared_codex, self._log, self._is_locked)
 
     def _claude(self) -> Adapter:
         from workers.runtime.claude import ClaudeAdapter  # noqa: PLC0415 - see the module
 
         place = self.place
         return ClaudeAdapter(
-            place.config, environ=place.environ, mark=place.mark, folder=place.run_dir, portable=place.portable
+            place.config,
+            environ=place.environ,
+            folder=place.run_dir,
+            is_locked=self._is_locked,
+            portable=place.portable,
         )

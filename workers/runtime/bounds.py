@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from termal.wire.turns import AnyTurnEvent, TextDelta, TextDone, ThinkingDelta, ToolOutput
+from workers.runtime.json_values import valid_text
 
 PIECE_CHARACTERS = 32 << 10
 """A longer piece of streamed text is cut into several events."""
@@ -33,7 +34,7 @@ def _with_texts(event: AnyTurnEvent, **changed: str) -> AnyTurnEvent:
     for field in event.__struct_fields__:
         value = getattr(event, field)
         if isinstance(value, str):
-            fitting = _valid(_shortened(changed.get(field, value), limit))
+            fitting = valid_text(_shortened(changed.get(field, value), limit))
             if fitting is not value:
                 changes[field] = fitting
     return msgspec.structs.replace(event, **changes) if changes else event
@@ -52,14 +53,3 @@ def _shortened(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
-
-
-def _valid(text: str) -> str:
-    """JSON from an agent may hold half a surrogate pair, which no message of ours can carry."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text

@@ -15,18 +15,18 @@ from termal.bridge.descriptor import SERVER
 from termal.config import Config
 from termal.procs.agents import find_command
 from termal.procs.environment import agent_environment, config_of
-from termal.wire.launch import MARK_VARIABLE
 from termal.wire.session_operations import PromptImage
 from termal.wire.turns import ExternalSession, SessionSpec
 from workers.runtime.adapter import AgentFailed, Emit, Started
 from workers.runtime.bridge import NO_BRIDGE
 from workers.runtime.claude_approvals import Approvals, ToolRequest, Verdict, ruled
 from workers.runtime.claude_files import PrivateFiles
-from workers.runtime.claude_guard import READ_ONLY_TOOLS, Guarded, guarded, is_guarded, is_read_only
+from workers.runtime.claude_guard import READ_ONLY_TOOLS, Guarded, guarded, is_guarded, is_read_only, needs_person
 from workers.runtime.claude_messages import Heard, Json, SystemNote, TurnResult
 from workers.runtime.claude_servers import settled
 from workers.runtime.claude_turn import Turn
 from workers.runtime.repository import advice, is_trusted
+from workers.runtime.write_locks import IsLocked
 
 if TYPE_CHECKING:
     from workers.runtime.claude_sdk import Connection
@@ -52,13 +52,13 @@ class ClaudeAdapter:
         config: Config,
         *,
         environ: Mapping[str, str],
-        mark: str,
         folder: Path,
+        is_locked: IsLocked,
         portable: bool = False,
     ) -> None:
         self._config = config
         self._environ = environ
-        self._mark = mark
+        self._is_locked = is_locked
         self._portable = portable
         self._files = PrivateFiles(folder)
         self._connection: Connection | None = None
@@ -199,7 +199,7 @@ class ClaudeAdapter:
 
     def _prepare(self, spec: SessionSpec) -> tuple[Path, dict[str, str]]:
         """What to run, and its environment."""
-        environment = {**agent_environment("Claude", self._config, self._environ), MARK_VARIABLE: self._mark}
+        environment = agent_environment("Claude", self._config, self._environ)
         if spec.mcp_servers:
             # Else the model is not sent the tools of our servers and has to look for them by name.
             environment.setdefault("ENABLE_TOOL_SEARCH", "false")
@@ -261,9 +261,12 @@ class ClaudeAdapter:
     async def _permit(self, request: ToolRequest) -> Verdict:
         assert self._spec is not None
         verdict = ruled(self._spec, request)
-        if verdict is not None:
+        by_mode = verdict is not None and verdict.by_mode
+        if verdict is not None and not (by_mode and await self._is_locked(self._spec.session_id)):
             return verdict
-        return await self._approvals.ask(request, self._turn.tell if self._turn is not None else None)
+        tell = self._turn.tell if self._turn is not None else None
+        once = needs_person(self._spec, request.tool, request.arguments)
+        return await self._approvals.ask(request, tell, by_mode=by_mode, once=once)
 
     def _lose(self, detail: str) -> None:
         self._approvals.withdraw_all()

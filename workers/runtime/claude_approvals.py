@@ -46,11 +46,14 @@ class ToolRequest(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """``text`` is what the agent's model reads of a refusal; ``arguments``: the call's in place of its own."""
+    """``text`` is what the agent's model reads of a refusal; ``arguments``: the call's in place of its own.
+    ``by_mode``: only the session's mode allows it, and it may write.
+    """
 
     kind: Literal["allow", "allowForSession", "refuse"]
     text: str = ""
     arguments: Json | None = None
+    by_mode: bool = False
 
 
 def ruled(spec: SessionSpec, request: ToolRequest) -> Verdict | None:
@@ -62,7 +65,7 @@ def ruled(spec: SessionSpec, request: ToolRequest) -> Verdict | None:
         # In every mode: nobody but a person has the answer, and an allowed call without one says that there is none.
         return None
     if spec.modes.get("claudeApprovalMode") == "auto-approve":
-        return Verdict("allow")
+        return Verdict("allow", by_mode=not request.tool.startswith(CLAUDE_TOOLS))
     return None
 
 
@@ -84,12 +87,21 @@ class Approvals:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    async def ask(self, request: ToolRequest, tell: Callable[[AnyTurnEvent], None] | None) -> Verdict:
-        """Put ``request`` to a person and wait. A cancelled wait withdraws the question."""
+    async def ask(
+        self,
+        request: ToolRequest,
+        tell: Callable[[AnyTurnEvent], None] | None,
+        *,
+        by_mode: bool = False,
+        once: bool = False,
+    ) -> Verdict:
+        """Put ``request`` to a person and wait. A cancelled wait withdraws the question. ``by_mode``: the session's
+        mode allows it as soon as nothing is locked any more. ``once``: whatever the person says, it is for this one."""
         if tell is None:
             return Verdict("refuse", _NO_TURN_TEXT)
         name = uuid.uuid4().hex
-        event = asked_of(name, request.arguments) if request.tool == QUESTION_TOOL else _question(name, request)
+        is_question = request.tool == QUESTION_TOOL
+        event = asked_of(name, request.arguments) if is_question else _question(name, request, by_mode, once)
         if event is None:
             return Verdict("refuse", _NO_QUESTIONS_TEXT)
         answer: asyncio.Future[str | Json] = asyncio.get_running_loop().create_future()
@@ -105,7 +117,7 @@ class Approvals:
             return Verdict("allow", arguments=option)
         if option == REFUSE.id:
             return Verdict("refuse", _REFUSED_TEXT)
-        return Verdict("allowForSession" if option == ALLOW_FOR_SESSION.id else "allow")
+        return Verdict("allowForSession" if option == ALLOW_FOR_SESSION.id and not once else "allow")
 
     def answer(self, name: str, option: str) -> None:
         """Raises `AgentFailed` when the question is not open or has no such answer."""
@@ -143,7 +155,7 @@ class Approvals:
             asked.answer.cancel()
 
 
-def _question(name: str, request: ToolRequest) -> ApprovalAsked:
+def _question(name: str, request: ToolRequest, by_mode: bool, once: bool) -> ApprovalAsked:
     kind = kind_of(request.tool)
     parts = (request.description, request.reason, request.blocked_path and f"Path: {request.blocked_path}")
     change = _proposed_change(request) if kind == "edit" else ""
@@ -152,8 +164,9 @@ def _question(name: str, request: ToolRequest) -> ApprovalAsked:
         title=_TITLES.get(kind, f"Claude wants to use {request.tool}"),
         command=line_of(request.tool, request.arguments),
         detail="\n".join(part for part in (*parts, change) if part),
-        options=[ALLOW, ALLOW_FOR_SESSION, REFUSE] if request.rules else [ALLOW, REFUSE],
+        options=[ALLOW, ALLOW_FOR_SESSION, REFUSE] if request.rules or once else [ALLOW, REFUSE],
         own_tool=request.tool.startswith(CLAUDE_TOOLS),
+        by_mode=ALLOW.id if by_mode else "",
     )
 
 

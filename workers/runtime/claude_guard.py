@@ -12,6 +12,7 @@ from termal.rules.delegation_commands import names_git, reads_only
 from termal.rules.delegation_paths import contains
 from termal.wire.turns import SessionSpec
 from workers.runtime.claude_messages import Json
+from workers.runtime.repository import working_tree
 
 READ_ONLY_TOOLS = ("Read", "Grep", "Glob", "Bash")
 """All that a read-only conversation has; of commands only those that are proven to change nothing."""
@@ -77,6 +78,6 @@ def _is_inside(workdir: str, target: object) -> bool:
     if not isinstance(target, str) or not target or "\0" in target:
         return False
     folder = Path(os.path.realpath(workdir))
-    root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    root = working_tree(folder)
     path = os.path.realpath(folder / target)
     return contains(str(root), path) and ".git" not in Path(path).parts[len(root.parts) :]

@@ -64,7 +64,6 @@ class TurnResult(Record, frozen=True):
 
     is_error: bool
     text: str
-    session_id: str
     answered: list[str] | None
     total_cost_usd: float | None
     input_tokens: int

@@ -1,11 +1,10 @@
 """Claude's own tool for questions: its call as questions for a person, their answers as what the tool takes. Pure."""
 
-from typing import Any
-
 import msgspec
 
 from termal.wire.turns import AskedOption, AskedQuestion, QuestionAsked
 from workers.runtime.claude_messages import Json
+from workers.runtime.json_values import records, valid_text
 
 TOOL = "AskUserQuestion"
 QUESTIONS = 16
@@ -29,7 +28,7 @@ def asked_of(name: str, arguments: Json) -> QuestionAsked | None:
             is_secret=False,
             options=_options(record.get("options")),
         )
-        for number, record in enumerate(_records(arguments.get("questions"))[:QUESTIONS], 1)
+        for number, record in enumerate(records(arguments.get("questions"))[:QUESTIONS], 1)
     ]
     if not questions:
         return None
@@ -42,7 +41,7 @@ def updated_input(arguments: Json, payload: bytes) -> Json:
     given = _decode_answers(payload)
     answers = {
         str(record.get("question") or ""): given[_id(number)][0]
-        for number, record in enumerate(_records(arguments.get("questions"))[:QUESTIONS], 1)
+        for number, record in enumerate(records(arguments.get("questions"))[:QUESTIONS], 1)
         if given.get(_id(number))
     }
     if not answers:
@@ -57,15 +56,10 @@ def _id(number: int) -> str:
 def _options(value: object) -> list[AskedOption]:
     return [
         AskedOption(_text(record.get("label")), _text(record.get("description")))
-        for record in _records(value)[:OPTIONS]
+        for record in records(value)[:OPTIONS]
         if record.get("label")
     ]
 
 
-def _records(value: object) -> list[dict[str, Any]]:
-    return [record for record in value if isinstance(record, dict)] if isinstance(value, list) else []
-
-
 def _text(value: object) -> str:
-    """Valid Unicode: JSON from an agent may hold half a surrogate pair, which no message of ours can carry."""
-    return str(value or "")[:TEXT_CHARACTERS].encode("utf-8", "replace").decode()
+    return valid_text(str(value or "")[:TEXT_CHARACTERS])

@@ -99,7 +99,6 @@ def _result(message: Any) -> list[Heard]:
         TurnResult(
             is_error=message.is_error,
             text=text,
-            session_id=message.session_id,
             answered=message.user_message_uuids,
             total_cost_usd=message.total_cost_usd,
             input_tokens=sum(int(usage.get(name) or 0) for name in _READ_TOKENS),

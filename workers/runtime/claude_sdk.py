@@ -331,7 +331,9 @@ class Connection:
         unknown = self._conversation.resumed_id is not None and "No conversation found" in " ".join(
             (text, *self._stderr)
         )
-        return AgentFailed(self._with_stderr(f"Claude Code could not be started: {text}"), unknown_session=unknown)
+        exited = isinstance(error, sdk.ProcessError) and not unknown
+        told = self._with_stderr(f"Claude Code could not be started: {text}")
+        return AgentFailed(told, unknown_session=unknown, exited=exited)
 
     def _with_stderr(self, text: str) -> str:
         told = [line for line in self._stderr if line][-_TOLD_LINES:]

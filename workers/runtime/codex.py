@@ -5,8 +5,9 @@ A prompt during a turn would change that turn's course: whoever calls waits for 
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from termal.bridge.descriptor import SERVER
 from termal.wire.session_operations import PromptImage
@@ -15,13 +16,16 @@ from termal.wire.turns import Notice, SessionSpec
 from workers.runtime import codex_threads
 from workers.runtime.adapter import AgentFailed, CommandRefused, Emit, Started
 from workers.runtime.bridge import NO_BRIDGE
+from workers.runtime.codex_asking import Asking
+from workers.runtime.codex_below import SubAgent
 from workers.runtime.codex_delivery import Delivery, turn_id
-from workers.runtime.codex_rules import call_of, ruled
-from workers.runtime.codex_server import NAME, STARTUP, AppServer, Attachment, SharedCodex
+from workers.runtime.codex_doubts import Doubts
+from workers.runtime.codex_server import NAME, STARTUP, AppServer, Attachment, Journal, SharedCodex
 from workers.runtime.codex_settings import thread_params, turn_params
 from workers.runtime.codex_startups import Startups
 from workers.runtime.codex_turn import CodexTurn
-from workers.runtime.lines import NoAnswer, Refused
+from workers.runtime.lines import METHOD_NOT_FOUND, NoAnswer, Refused
+from workers.runtime.write_locks import IsLocked
 
 NAME_S = 2.0
 END_S = 4.0
@@ -35,23 +39,16 @@ COMPACT_S = 300.0
 FRESH_NOTE = "Codex does not know the earlier conversation any more. This is a new one: it remembers nothing of it."
 _GONE = "no rollout found"
 _MALFORMED = "invalid session id"
-_METHOD_NOT_FOUND = -32601
 
 Json = dict[str, Any]
-
-
-class Journal(Protocol):
-    """Takes log lines (`termal.log.Log`)."""
-
-    def info(self, event: str, **keys: Any) -> None: ...
-    def warning(self, event: str, **keys: Any) -> None: ...
-    def repeating(self, event: str, **keys: Any) -> None: ...
 
 
 class CodexAdapter:
     """An `Adapter` that `HoldsBack`, `TakesAnswers` and `HasThreads`."""
 
-    def __init__(self, codex: SharedCodex, log: Journal) -> None:
+    def __init__(self, codex: SharedCodex, log: Journal, is_locked: IsLocked) -> None:
+        self._doubts = Doubts(is_locked)
+        self._asking_person = Asking(self._doubts)
         self._codex = codex
         self._log = log
         self._spec: SessionSpec | None = None
@@ -170,6 +167,7 @@ class CodexAdapter:
         except TimeoutError:
             await self._give_up(attachment, turn)
             return
+        await attachment.process.end_below(attachment)
         await attachment.clean()
         if attachment.live:
             await turn.commands_ended(COMMANDS_S)
@@ -241,6 +239,7 @@ class CodexAdapter:
         if not await self._leave() and attachment is not None and attachment.process.lines.alive:
             await attachment.clean()
             await attachment.process.unload(attachment.thread_id)
+            await attachment.process.end_leftovers(attachment.thread_id)
 
     async def _leave(self) -> bool:
         process, self._process = self._process, None
@@ -250,10 +249,10 @@ class CodexAdapter:
 
     # ---------------------------------------------------------------------- threads
 
-    async def thread(self, command: ThreadCommand) -> ThreadDone:
+    async def thread(self, command: ThreadCommand, begun: Callable[[Started], None]) -> ThreadDone:
         """See `HasThreads`."""
         try:
-            return await self._thread(command)
+            return await self._thread(command, begun)
         except Refused as error:
             raise CommandRefused(f"{NAME} refuses: {error.message}") from error
         except NoAnswer as error:
@@ -261,7 +260,7 @@ class CodexAdapter:
         except codex_threads.Unusable as error:
             raise AgentFailed(str(error)) from error
 
-    async def _thread(self, command: ThreadCommand) -> ThreadDone:
+    async def _thread(self, command: ThreadCommand, begun: Callable[[Started], None]) -> ThreadDone:
         spec = command.spec
         if command.action in ("archive", "unarchive"):
             process = self._process = await self._codex.use(self)
@@ -272,6 +271,7 @@ class CodexAdapter:
         if not await self.apply(spec):
             self._detach()
             started = await self.start(spec)
+            begun(started)
             if started.note:
                 raise CommandRefused("Codex does not know this thread any more")
         assert self._attachment is not None
@@ -306,8 +306,7 @@ class CodexAdapter:
         if turn is None:
             return
         if method == "serverRequest/resolved":
-            for event in turn.requests.resolved(params.get("requestId")):
-                turn.tell(event)
+            self.resolved(params.get("requestId"))
             return
         number = turn_id(params) or str(params.get("turnId") or "")
         if method == "turn/started" and number:
@@ -332,24 +331,37 @@ class CodexAdapter:
         turn.end("failed", f"{reason} {NO_BRIDGE}")
 
     def asked(self, request: object, method: str, params: Json) -> None:
+        turn, number = self._turn, params.get("turnId")
+        fits = turn is not None and number in (None, turn.id)
+        self.asked_below(request, method, params, turn if fits else None)
+
+    def asked_below(self, request: object, method: str, params: Json, there: CodexTurn | None) -> None:
+        """``there``: the turn that asks, of this thread or of a sub-agent's; None for one that does not run."""
         turn, attachment, spec = self._turn, self._attachment, self._spec
         if attachment is None:
             return
         lines = attachment.process.lines
-        number = params.get("turnId")
-        if turn is None or spec is None or turn.stopping or (number is not None and number != turn.id):
-            lines.refuse(request, _METHOD_NOT_FOUND, "no turn runs here that could ask")
+        if turn is None or there is None or spec is None or turn.stopping:
+            lines.refuse(request, METHOD_NOT_FOUND, "no turn runs here that could ask")
             return
-        call = call_of(params, turn.unanswered_calls(str(params.get("serverName"))))
-        answer = ruled(spec, method, params, call)
-        if call is not None:
-            turn.take_answer(call)
-        if answer is not None:
-            lines.answer(request, answer)
-            return
-        item = call or turn.item(str(params.get("itemId")))
-        own = call is not None and call.get("server") == SERVER
-        turn.tell(turn.requests.ask(request, method, params, item, spec.workdir, own_tool=own))
+        self._asking_person.ask(request, method, params, spec=spec, lines=lines, turn=turn, there=there)
+
+    def resolved(self, request: object) -> None:
+        """Codex does not wait for an answer any more."""
+        self._doubts.forget(request)
+        if self._turn is not None:
+            for event in self._turn.requests.resolved(request):
+                self._turn.tell(event)
+
+    @property
+    def running(self) -> str:
+        return "" if self._turn is None else self._turn.id
+
+    def sub_agent(self, root_turn: str) -> SubAgent | None:
+        turn, spec = self._turn, self._spec
+        if turn is None or spec is None or turn.id != root_turn:
+            return None
+        return SubAgent(self, spec.workdir, self._unknown)
 
     def gone(self, reason: str) -> None:
         if self._compacting is not None:

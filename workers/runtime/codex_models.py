@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple, Protocol
 
 from termal.wire.turns import ModelDetail
+from workers.runtime.json_values import records, text_or_none
 from workers.runtime.lines import Refused
 
 PAGES = 20
@@ -26,7 +27,7 @@ class Models(NamedTuple):
 
 async def read_models(lines: Asks) -> Models:
     """All pages; what there is when a page is refused. Raises `NoAnswer`."""
-    records: list[Json] = []
+    rows: list[Json] = []
     cursor: str | None = None
     for _ in range(PAGES):
         try:
@@ -34,43 +35,35 @@ async def read_models(lines: Asks) -> Models:
         except Refused:
             break
         answer = answer if isinstance(answer, dict) else {}
-        records += _records(answer.get("data"))
+        rows += records(answer.get("data"))
         cursor = answer.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
             break
-    return _models([record for record in records if record.get("hidden") is not True])
+    return _models([record for record in rows if record.get("hidden") is not True])
 
 
-def _models(records: list[Json]) -> Models:
+def _models(rows: list[Json]) -> Models:
     options: list[tuple[str, str, str | None]] = []
     details: dict[str, ModelDetail] = {}
     current = None
-    for record in records:
+    for record in rows:
         value = record.get("model") or record.get("id")
         if not isinstance(value, str) or value in details:
             continue
-        options.append((value, str(record.get("displayName") or value), _text(record.get("description"))))
+        options.append((value, str(record.get("displayName") or value), text_or_none(record.get("description"))))
         details[value] = ModelDetail(
-            default_effort=_text(record.get("defaultReasoningEffort")),
+            default_effort=text_or_none(record.get("defaultReasoningEffort")),
             efforts=[
                 str(effort["reasoningEffort"])
-                for effort in _records(record.get("supportedReasoningEfforts"))
+                for effort in records(record.get("supportedReasoningEfforts"))
                 if effort.get("reasoningEffort")
             ],
             tiers=[
                 (str(tier["id"]), str(tier.get("name") or tier["id"]), str(tier.get("description") or ""))
-                for tier in _records(record.get("serviceTiers"))
+                for tier in records(record.get("serviceTiers"))
                 if tier.get("id")
             ],
         )
         if record.get("isDefault") is True:
             current = value
     return Models(options, current, details)
-
-
-def _records(value: object) -> list[Json]:
-    return [record for record in value if isinstance(record, dict)] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -22,6 +22,7 @@ from termal.wire.turns import (
 )
 from workers.runtime import codex_items as items
 from workers.runtime.adapter import AgentFailed
+from workers.runtime.json_values import records, valid_text
 
 COMMAND = "item/commandExecution/requestApproval"
 FILES = "item/fileChange/requestApproval"
@@ -34,6 +35,7 @@ OPTIONS = [
     PermissionOption("acceptForSession", "acceptedForSession", "Allow for this session"),
     PermissionOption("decline", "rejected", "Reject"),
 ]
+_YES = "accept"
 _ACTIONS = ("accept", "decline", "cancel")
 _UNSANDBOXED = "If you allow it, it runs outside the sandbox."
 _MOST_QUESTIONS = 16
@@ -42,34 +44,51 @@ _CHARACTERS = 4096
 _APP_TITLES = {RIGHTS: "Codex asks for more rights"}
 
 Json = dict[str, Any]
+Asked = ApprovalAsked | QuestionAsked | ElicitationAsked | AppRequestAsked
 _encode = msgspec.json.Encoder().encode
 
 
 class Open(msgspec.Struct, frozen=True):
-    """``wire_id`` is Codex's own number of the request; ``own_tool`` as in `termal.wire.turns.ApprovalAsked`."""
+    """``wire_id`` is Codex's own number of the request; ``own_tool``, ``by_mode`` as in
+    `termal.wire.turns.ApprovalAsked`."""
 
     request: str
     wire_id: object
     method: str
     params: Json
     own_tool: bool = False
+    by_mode: str = ""
 
 
 class Requests:
     """The open requests of one turn; each is answered once or withdrawn."""
 
     def __init__(self) -> None:
+        self._on_withdrawn: dict[str, Callable[[], None]] = {}
         self._open: dict[str, Open] = {}
         self._number = 0
 
     def ask(
-        self, wire_id: object, method: str, params: Json, item: Json, folder: str, *, own_tool: bool = False
-    ) -> AnyTurnEvent:
-        """Keep the request and return the event that shows it. ``item``: what it is about, empty when unknown."""
+        self,
+        wire_id: object,
+        method: str,
+        params: Json,
+        item: Json,
+        folder: str,
+        *,
+        own_tool: bool = False,
+        by_mode: bool = False,
+        on_withdrawn: Callable[[], None] | None = None,
+    ) -> Asked:
+        """Keep the request and return the event that shows it. ``item``: what it is about, empty when unknown.
+        ``by_mode``: the session's mode allows it as soon as nothing is locked any more. ``on_withdrawn`` is called when
+        it is withdrawn although Codex still waits."""
         self._number += 1
-        asked = Open(f"request-{self._number}", wire_id, method, params, own_tool)
+        asked = Open(f"request-{self._number}", wire_id, method, params, own_tool, _YES if by_mode else "")
         event = _EVENTS.get(method, _app_request)(asked, item, folder)
         self._open[asked.request] = asked
+        if on_withdrawn is not None:
+            self._on_withdrawn[asked.request] = on_withdrawn
         return event
 
     def answer(self, request: str, option: str) -> tuple[object, Json]:
@@ -109,6 +128,8 @@ class Requests:
         return [self._withdraw(asked) for asked in list(self._open.values()) if asked.wire_id == wire_id]
 
     def withdraw_all(self) -> list[AnyTurnEvent]:
+        for request in [request for request in self._on_withdrawn if request in self._open]:
+            self._on_withdrawn.pop(request)()
         return [self._withdraw(asked) for asked in list(self._open.values())]
 
     def _find(self, request: str) -> Open:
@@ -122,16 +143,17 @@ class Requests:
         return (ApprovalWithdrawn if asked.method in APPROVALS else InteractionWithdrawn)(asked.request)
 
 
-def _command(asked: Open, item: Json, _: str) -> AnyTurnEvent:
+def _command(asked: Open, item: Json, _: str) -> Asked:
     command = items.shown_command(asked.params.get("command") or item.get("command"))
     network = asked.params.get("networkApprovalContext")
     host = network.get("host") if isinstance(network, dict) else None
     title = f"Codex wants to reach {host}" if isinstance(host, str) else "Codex wants to run a command"
     lines = (_text(asked.params.get("reason")), f"Folder: {asked.params.get('cwd') or item.get('cwd')}", _UNSANDBOXED)
-    return ApprovalAsked(asked.request, title, command, "\n".join(line for line in lines if line), OPTIONS)
+    detail = "\n".join(line for line in lines if line)
+    return ApprovalAsked(asked.request, title, command, detail, OPTIONS, by_mode=asked.by_mode)
 
 
-def _files(asked: Open, item: Json, folder: str) -> AnyTurnEvent:
+def _files(asked: Open, item: Json, folder: str) -> Asked:
     changes = items.file_changes(item, folder)
     root = asked.params.get("grantRoot")
     lines = (
@@ -141,10 +163,11 @@ def _files(asked: Open, item: Json, folder: str) -> AnyTurnEvent:
     )
     title = "Codex wants to change files"
     command = "edit " + ", ".join(change.path for change in changes) if changes else "edit files"
-    return ApprovalAsked(asked.request, title, command, "\n".join(line for line in lines if line), OPTIONS)
+    detail = "\n".join(line for line in lines if line)
+    return ApprovalAsked(asked.request, title, command, detail, OPTIONS, by_mode=asked.by_mode)
 
 
-def _questions(asked: Open, _: Json, __: str) -> AnyTurnEvent:
+def _questions(asked: Open, _: Json, __: str) -> Asked:
     found = [
         AskedQuestion(
             id=str(record.get("id")),
@@ -154,10 +177,10 @@ def _questions(asked: Open, _: Json, __: str) -> AnyTurnEvent:
             is_secret=record.get("isSecret") is True,
             options=[
                 AskedOption(_text(option.get("label")), _text(option.get("description")))
-                for option in _records(record.get("options"))[:_MOST_OPTIONS]
+                for option in records(record.get("options"))[:_MOST_OPTIONS]
             ],
         )
-        for record in _records(asked.params.get("questions"))[:_MOST_QUESTIONS]
+        for record in records(asked.params.get("questions"))[:_MOST_QUESTIONS]
     ]
     if not found:
         return _app_request(asked, {}, "")
@@ -165,20 +188,20 @@ def _questions(asked: Open, _: Json, __: str) -> AnyTurnEvent:
     return QuestionAsked(asked.request, only or "Codex asks", "", found)
 
 
-def _elicitation(asked: Open, item: Json, _: str) -> AnyTurnEvent:
+def _elicitation(asked: Open, item: Json, _: str) -> Asked:
     """Only the server's name is Codex's own word; message and metadata are whatever that server sent."""
     server = str(asked.params.get("serverName"))
     title = f"Codex wants to use {server}.{item.get('tool')}" if item else f"The MCP server {server} asks"
     detail = items.call_line(item) if item else _text(asked.params.get("message"))
-    return ElicitationAsked(asked.request, title, detail, _encode(asked.params), asked.own_tool)
+    return ElicitationAsked(asked.request, title, detail, _encode(asked.params), asked.own_tool, asked.by_mode)
 
 
-def _app_request(asked: Open, _: Json, __: str) -> AnyTurnEvent:
+def _app_request(asked: Open, _: Json, __: str) -> Asked:
     title = _APP_TITLES.get(asked.method, "Codex asks its client")
     return AppRequestAsked(asked.request, title, _text(asked.params.get("reason")), asked.method, _encode(asked.params))
 
 
-_EVENTS: dict[str, Callable[[Open, Json, str], AnyTurnEvent]] = {
+_EVENTS: dict[str, Callable[[Open, Json, str], Asked]] = {
     COMMAND: _command,
     FILES: _files,
     QUESTIONS: _questions,
@@ -186,10 +209,6 @@ _EVENTS: dict[str, Callable[[Open, Json, str], AnyTurnEvent]] = {
 }
 
 
-def _records(value: object) -> list[Json]:
-    return [record for record in value if isinstance(record, dict)] if isinstance(value, list) else []
-
-
 def _text(value: object) -> str:
     """Valid Unicode of a bounded size."""
-    return str(value or "")[:_CHARACTERS].encode("utf-8", "replace").decode()
+    return valid_text(str(value or "")[:_CHARACTERS])

@@ -10,6 +10,7 @@ from termal.bridge.descriptor import SERVER, SUBMIT_DESCRIPTION, SUBMIT_TOOL
 from termal.wire.turns import SessionSpec
 from workers.runtime.codex_requests import APPROVALS, ELICITATION, RIGHTS
 from workers.runtime.codex_settings import permissions
+from workers.runtime.repository import is_closed
 
 Json = dict[str, Any]
 _ALLOWED: Json = {"decision": "accept"}
@@ -39,6 +40,11 @@ def ruled(spec: SessionSpec, method: str, params: Json, call: Json | None) -> Js
     return None
 
 
+def may_write(params: Json, answer: Json) -> bool:
+    """``answer`` lets something be done that only the session's mode allows, and that may write."""
+    return answer in (_ALLOWED, _YES) and params.get("serverName") != SERVER
+
+
 def call_of(params: Json, calls: Sequence[Json]) -> Json | None:
     """Which of ``calls``, all running in this turn, the request stands for: it is an empty form, and says nothing that
     contradicts."""
@@ -61,7 +67,7 @@ def call_of(params: Json, calls: Sequence[Json]) -> Json | None:
 def _needs_no_person(spec: SessionSpec, params: Json, call: Json) -> bool:
     """A call of our own server: the submission of a running review, or any in a session that asks nobody."""
     if call.get("tool") != SUBMIT_TOOL:
-        return not (spec.delegated or spec.read_only) and not permissions(spec).asks
+        return not is_closed(spec) and not permissions(spec).asks
     meta, arguments = params.get("_meta"), call.get("arguments")
     said = meta.get("tool_description", SUBMIT_DESCRIPTION) if isinstance(meta, dict) else SUBMIT_DESCRIPTION
     version = arguments.get("schemaVersion") if isinstance(arguments, dict) else None

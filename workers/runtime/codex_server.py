@@ -6,7 +6,7 @@ older attachment reaches nobody, and what no attachment waits for is refused.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from termal import __version__
@@ -14,11 +14,12 @@ from termal.config import AgentConfig
 from termal.procs.agent import shim_argv
 from termal.procs.agents import find_command, readiness
 from termal.procs.environment import agent_environment, config_of
-from termal.wire.launch import MARK_VARIABLE
+from workers.runtime import codex_news
 from workers.runtime.adapter import AgentFailed
+from workers.runtime.codex_leftovers import end_leftovers
 from workers.runtime.codex_models import Models, read_models
 from workers.runtime.codex_settings import workspace_settings
-from workers.runtime.lines import EXIT_S, JsonLines, NoAnswer, Refused
+from workers.runtime.lines import EXIT_S, METHOD_NOT_FOUND, JsonLines, NoAnswer, Refused
 from workers.runtime.place import Place
 
 INITIALIZE_S = 30.0
@@ -29,7 +30,6 @@ UNLOAD_S = 2.0
 CLEAN_S = 2.0
 STARTUP = "mcpServer/startupStatus/updated"
 EARLY_THREADS = 100
-_METHOD_NOT_FOUND = -32601
 _COMMAND = "app-server"
 NAME = "Codex"
 
@@ -50,16 +50,25 @@ class Thread(Protocol):
     def told(self, method: str, params: Json) -> None: ...
     def asked(self, request: object, method: str, params: Json) -> None: ...
     def gone(self, reason: str) -> None: ...
+    @property
+    def running(self) -> str:
+        """The id of its running turn, empty without one."""
+
+    def sub_agent(self, root_turn: str) -> "Thread | None":
+        """Who listens to the thread of a sub-agent that ``root_turn`` began; None when that is no turn of this one."""
 
 
 class Attachment:
-    """A thread as one start or resume of it is known to one process. ``number`` grows with every one of them."""
+    """A thread as one start or resume of it is known to one process."""
 
-    def __init__(self, process: "AppServer", number: int, thread_id: str, listener: Thread) -> None:
+    def __init__(
+        self, process: "AppServer", thread_id: str, listener: Thread, above: "Attachment | None" = None
+    ) -> None:
+        """``above``: that of the session whose sub-agent works in the thread."""
         self.process = process
-        self.number = number
         self.thread_id = thread_id
         self.listener = listener
+        self.above = above
 
     @property
     def live(self) -> bool:
@@ -90,34 +99,25 @@ class AppServer:
         self._early: dict[str, list[Json]] = {}
         self._log = log
         self._holding: set[object] = set()
-        self._attached = 0
+        self.on_news: Callable[[str, Json], None] = _no_news
+        self._environ: Mapping[str, str] = {}
+        self._portable = False
 
     async def open(self, method: str, params: Json, listener: Thread) -> Attachment:
         """Start, resume or fork a thread and listen to it from its first word. Raises `Refused`, `NoAnswer`."""
-        future: asyncio.Future[Attachment] = asyncio.get_running_loop().create_future()
 
-        def answered(result: Any, error: Exception | None) -> None:
+        def attached(result: Any) -> Attachment:
             thread = result.get("thread") if isinstance(result, dict) else None
             number = thread.get("id") if isinstance(thread, dict) else None
-            if future.done():
-                return
-            if error is None and not isinstance(number, str):
-                error = Refused(0, f"{method} was answered without a thread")
-            if error is not None:
-                future.set_exception(error)
-                return
-            future.set_result(self.attach(str(number), listener))
+            if not isinstance(number, str):
+                raise Refused(0, f"{method} was answered without a thread")
+            return self.attach(number, listener)
 
-        self.lines.call(method, params, answered)
-        try:
-            async with asyncio.timeout(OPEN_S):
-                return await future
-        except TimeoutError:
-            raise NoAnswer(f"no answer to {method} within {OPEN_S:g} s") from None
+        attachment: Attachment = await self.lines.request(method, params, OPEN_S, attached)
+        return attachment
 
     def attach(self, thread_id: str, listener: Thread) -> Attachment:
-        self._attached += 1
-        attachment = Attachment(self, self._attached, thread_id, listener)
+        attachment = Attachment(self, thread_id, listener)
         self.threads[thread_id] = attachment
         for params in self._early.pop(thread_id, []):
             listener.told(STARTUP, params)
@@ -125,9 +125,22 @@ class AppServer:
         return attachment
 
     def detach(self, attachment: Attachment) -> None:
-        """Nobody listens to it any more."""
+        """Nobody listens to it any more, nor to its sub-agents."""
         if self.threads.get(attachment.thread_id) is attachment:
             del self.threads[attachment.thread_id]
+        for one in self._cut_below(attachment):
+            del self.threads[one.thread_id]
+
+    async def end_below(self, attachment: Attachment) -> None:
+        """Sub-agents work on when the turn that began them is interrupted: end their turns and commands too."""
+        await asyncio.gather(*(one.clean() for one in self._cut_below(attachment)))
+
+    def _cut_below(self, attachment: Attachment) -> list[Attachment]:
+        below = [one for one in self.threads.values() if one.above is attachment]
+        for one in below:
+            if one.listener.running:
+                one.cut(one.listener.running)
+        return below
 
     def hold_back(self, who: object, held: bool) -> None:
         """Whoever is flooded slows down all: the process has one output for all its threads."""
@@ -141,11 +154,18 @@ class AppServer:
             with contextlib.suppress(Refused, NoAnswer):
                 await self.lines.request(method, {"threadId": thread_id}, UNLOAD_S)
 
+    async def end_leftovers(self, thread_id: str) -> None:
+        """End what commands of a thread left that Codex does not know any more."""
+        ended = await end_leftovers(thread_id, self._environ, portable=self._portable)
+        if ended:
+            self._log.info("codex.leftovers", threadId=thread_id, ended=len(ended))
+
     # ------------------------------------------------------------------------ start
 
     async def start(self, place: Place, folder: str) -> None:
         """Raises `AgentFailed` with nothing left running."""
         lines = self.lines
+        self._environ, self._portable = place.environ, place.portable
         self.own = config_of(NAME, place.config)
         try:
             await self._spawn(place, folder)
@@ -162,9 +182,9 @@ class AppServer:
             self.models = await read_models(lines)
             self.workspace = await self._workspace()
         except (Refused, NoAnswer, AgentFailed) as error:
-            sentence = self._failure(error)
+            sentence, exited = self._failure(error), lines.has_exited
             await lines.stop()
-            raise AgentFailed(sentence) from error
+            raise AgentFailed(sentence, exited=exited) from error
         except BaseException:
             await lines.stop()
             raise
@@ -174,7 +194,7 @@ class AppServer:
         if command is None:
             raise AgentFailed(readiness(NAME, place.config, place.environ).detail)
         program = command.argv if _COMMAND in command.argv else [*command.argv, _COMMAND]
-        environment = {**agent_environment(NAME, place.config, place.environ), MARK_VARIABLE: place.mark}
+        environment = agent_environment(NAME, place.config, place.environ)
         try:
             await self.lines.start(
                 shim_argv(program, grace_s=EXIT_S, portable=place.portable), folder=folder, environment=environment
@@ -204,12 +224,27 @@ class AppServer:
     # ------------------------------------------------------ what comes from the process
 
     def told(self, method: str, params: Json) -> None:
-        attachment = self.threads.get(str(params.get("threadId")))
+        attachment = self.threads.get(str(params.get("threadId"))) or self._adopted(method, params)
         if attachment is not None:
             attachment.listener.told(method, params)
         elif method == STARTUP and len(self._early) < EARLY_THREADS:
             # Some of it comes before the answer that tells of the thread.
             self._early.setdefault(str(params.get("threadId")), []).append(params)
+        elif method in codex_news.METHODS and params.get("threadId") is None:
+            self.on_news(method, params)
+
+    def _adopted(self, method: str, params: Json) -> Attachment | None:
+        """A thread that nobody listens to begins a turn: that of a sub-agent, if the turn comes of a known one."""
+        turn = params.get("turn")
+        root = turn.get("rootTurnId") if method == "turn/started" and isinstance(turn, dict) else None
+        if not isinstance(root, str):
+            return None
+        for above in self.threads.values():
+            if (listener := above.listener.sub_agent(root)) is not None:
+                number = str(params.get("threadId"))
+                self.threads[number] = Attachment(self, number, listener, above)
+                return self.threads[number]
+        return None
 
     def asked(self, request: object, method: str, params: Json) -> None:
         attachment = self.threads.get(str(params.get("threadId")))
@@ -217,7 +252,7 @@ class AppServer:
             attachment.listener.asked(request, method, params)
         else:
             self._log.repeating("agent.refused_request", agent=NAME, method=method[:64])
-            self.lines.refuse(request, _METHOD_NOT_FOUND, f"nobody here answers {method}")
+            self.lines.refuse(request, METHOD_NOT_FOUND, f"nobody here answers {method}")
 
     def gone(self, reason: str) -> None:
         sentence = reason or with_last_words(f"the {NAME} process ended before the turn did", self.lines)
@@ -235,6 +270,7 @@ class SharedCodex:
         self._process: AppServer | None = None
         self._starting = asyncio.Lock()
         self._users: set[object] = set()
+        self.on_news: Callable[[str, Json], None] = _no_news
         self._ends: set[asyncio.Task[None]] = set()
 
     async def use(self, who: object) -> AppServer:
@@ -250,6 +286,7 @@ class SharedCodex:
                 await asyncio.wait([ending])
             place = self._place()
             process = AppServer(self._log)
+            process.on_news = self.on_news
             try:
                 await process.start(place, str(place.run_dir))
             except BaseException:
@@ -290,6 +327,10 @@ def with_last_words(sentence: str, lines: JsonLines) -> str:
 def _version(answer: object) -> str:
     agent = answer.get("userAgent") if isinstance(answer, dict) else None
     return agent.split(" ")[0].rpartition("/")[2] if isinstance(agent, str) else ""
+
+
+def _no_news(_: str, __: Json) -> None:
+    """Nobody asked for it."""
 
 
 def _ignore(_: object, __: Exception | None) -> None:

@@ -14,7 +14,7 @@ from termal.bridge.descriptor import codex_config
 from termal.config import AgentConfig
 from termal.wire.session_operations import PromptImage
 from termal.wire.turns import ModelDetail, SessionSpec
-from workers.runtime.repository import advice, is_trusted
+from workers.runtime.repository import advice, is_closed, is_trusted, working_tree
 
 FAST_TIERS = frozenset({"fast", "priority"})
 _OWN_MODEL = frozenset({"", "auto", "default"})
@@ -34,7 +34,7 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 def permissions(spec: SessionSpec) -> Permissions:
-    if spec.read_only or spec.delegated:
+    if is_closed(spec):
         return Permissions(asks=False, full=False)
     asks = spec.modes.get("approvalPolicy") != "never"
     return Permissions(asks=asks, full=not asks and sandbox_of(spec) == "danger-full-access")
@@ -50,7 +50,7 @@ def thread_params(spec: SessionSpec, own: AgentConfig) -> Json:
     A folder that Codex must not trust is not even read for its advice, which is text alone and given here instead.
     """
     config: Json = codex_config(spec.mcp_servers) if spec.mcp_servers else {}
-    closed = spec.read_only or spec.delegated
+    closed = is_closed(spec)
     if closed or is_trusted(own, spec):
         level = "untrusted" if closed else "trusted"
         config["projects"] = {folder: {"trust_level": level} for folder in _projects(spec.workdir)}
@@ -102,7 +102,7 @@ def workspace_settings(config: object) -> Json:
 
 
 def _policy(spec: SessionSpec) -> str:
-    if spec.read_only or spec.delegated:
+    if is_closed(spec):
         return _ASK
     return _POLICIES.get(spec.modes.get("approvalPolicy", ""), _ASK)
 
@@ -120,8 +120,7 @@ def _sandbox(spec: SessionSpec, workspace: Json) -> Json:
 def _projects(folder: str) -> list[str]:
     """The folders by which Codex decides whether a repository's own configuration counts."""
     path = Path(folder)
-    root = next((place for place in (path, *path.parents) if (place / ".git").exists()), path)
-    return sorted({str(path), str(root)})
+    return sorted({str(path), str(working_tree(path))})
 
 
 def _fast_tier(detail: ModelDetail | None) -> str | None:

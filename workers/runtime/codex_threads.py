@@ -13,6 +13,7 @@ from termal.wire.thread_operations import CALL_S, PastItem, ThreadCommand, Threa
 from workers.runtime import codex_items
 from workers.runtime.codex_server import AppServer
 from workers.runtime.codex_settings import thread_params
+from workers.runtime.json_values import records, valid_text
 from workers.runtime.lines import NoAnswer, Refused
 
 PAGE = 100
@@ -63,7 +64,7 @@ async def _fork(process: AppServer, command: ThreadCommand, thread_id: str) -> T
     number = thread.get("id") if isinstance(thread, dict) else None
     if not isinstance(thread, dict) or not isinstance(number, str) or not number:
         raise Unusable("Codex forked the thread without telling the new one's id")
-    items = past_items(_records(thread.get("turns")), spec.workdir)
+    items = past_items(records(thread.get("turns")), spec.workdir)
     if not items:
         with contextlib.suppress(Refused, NoAnswer, Unusable):
             items = await history(process.lines.request, number, spec.workdir)
@@ -78,7 +79,7 @@ async def roll_back(ask: Ask, thread_id: str, turns: int, folder: str) -> list[P
     while left > 0:
         params = {"threadId": thread_id, "limit": min(left, PAGE), "sortDirection": "desc", "itemsView": "notLoaded"}
         answer = _answer(await ask("thread/turns/list", _with_cursor(params, cursor), CALL_S))
-        found = _records(answer.get("data"))
+        found = records(answer.get("data"))
         if found:
             last = str(found[-1].get("id"))
         left -= len(found)
@@ -98,7 +99,7 @@ async def history(ask: Ask, thread_id: str, folder: str) -> list[PastItem] | Non
     for _ in range(PAGES):
         params = {"threadId": thread_id, "limit": PAGE, "sortDirection": "asc", "itemsView": "full"}
         answer = _answer(await ask("thread/turns/list", _with_cursor(params, cursor), CALL_S))
-        turns += _records(answer.get("data"))
+        turns += records(answer.get("data"))
         following = answer.get("nextCursor")
         if not isinstance(following, str) or not following or following == cursor:
             return past_items(turns, folder)
@@ -111,7 +112,7 @@ def past_items(turns: list[Json], folder: str) -> list[PastItem] | None:
     found = [
         past
         for turn in turns
-        for item in _records(turn.get("items"))
+        for item in records(turn.get("items"))
         for past in _MAKERS.get(str(item.get("type")), _nothing)(item, folder)
     ]
     size = sum(len(item.text) + len(item.output) for item in found)
@@ -126,7 +127,7 @@ async def servers(ask: Ask, thread_id: str) -> bytes:
     for _ in range(PAGES):
         params = {"threadId": thread_id, "limit": PAGE, "detail": "toolsAndAuthOnly"}
         answer = _answer(await ask("mcpServerStatus/list", _with_cursor(params, cursor), CALL_S))
-        for record in _records(answer.get("data")):
+        for record in records(answer.get("data")):
             found[_short(record.get("name"))] = _server(record)
         cursor = answer.get("nextCursor")
         if not isinstance(cursor, str) or not cursor:
@@ -160,30 +161,33 @@ def _nothing(_: Json, __: str) -> list[PastItem]:
 
 
 def _prompt(item: Json, _: str) -> list[PastItem]:
-    texts = [part["text"] for part in _records(item.get("content")) if isinstance(part.get("text"), str)]
-    return [PastItem("prompt", _valid("\n".join(texts)))] if texts else []
+    texts = [part["text"] for part in records(item.get("content")) if isinstance(part.get("text"), str)]
+    return [PastItem("prompt", valid_text("\n".join(texts)))] if texts else []
 
 
 def _text(item: Json, _: str) -> list[PastItem]:
     text = item.get("text")
-    return [PastItem("text", _valid(text))] if isinstance(text, str) and text.strip() else []
+    return [PastItem("text", valid_text(text))] if isinstance(text, str) and text.strip() else []
 
 
 def _thought(item: Json, _: str) -> list[PastItem]:
     text = codex_items.summary_text(item)
-    return [PastItem("thinking", _valid(text))] if text.strip() else []
+    return [PastItem("thinking", valid_text(text))] if text.strip() else []
 
 
 def _command(item: Json, _: str) -> list[PastItem]:
-    line, failed = _valid(codex_items.shown_command(item.get("command"))), item.get("status") != "completed"
-    return [PastItem("command", line, output=_valid(codex_items.command_output(item) or ""), failed=failed)]
+    line, failed = valid_text(codex_items.shown_command(item.get("command"))), item.get("status") != "completed"
+    return [PastItem("command", line, output=valid_text(codex_items.command_output(item) or ""), failed=failed)]
 
 
 def _call(item: Json, _: str) -> list[PastItem]:
     failed = item.get("status") != "completed"
     return [
         PastItem(
-            "command", _valid(codex_items.call_line(item)), output=_valid(codex_items.call_output(item)), failed=failed
+            "command",
+            valid_text(codex_items.call_line(item)),
+            output=valid_text(codex_items.call_output(item)),
+            failed=failed,
         )
     ]
 
@@ -192,7 +196,11 @@ def _files(item: Json, folder: str) -> list[PastItem]:
     if item.get("status") != "completed":
         return []
     changes = codex_items.file_changes(item, folder)
-    return [PastItem("diff", _valid(c.diff), title=_valid(c.path), change=c.change) for c in changes if c.diff.strip()]
+    return [
+        PastItem("diff", valid_text(c.diff), title=valid_text(c.path), change=c.change)
+        for c in changes
+        if c.diff.strip()
+    ]
 
 
 _MAKERS: dict[str, Callable[[Json, str], list[PastItem]]] = {
@@ -216,13 +224,5 @@ def _answer(value: object) -> Json:
     return value
 
 
-def _records(value: object) -> list[Json]:
-    return [record for record in value if isinstance(record, dict)] if isinstance(value, list) else []
-
-
 def _short(value: object, limit: int = _NAME_CHARACTERS) -> str:
-    return _valid(str(value))[:limit]
-
-
-def _valid(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
+    return valid_text(str(value))[:limit]

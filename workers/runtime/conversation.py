@@ -1,28 +1,37 @@
 """One session of this worker: at most one agent and one running turn, and the turns that state has still to confirm."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
+
+from msgspec import structs
 
 from termal.wire.errors import Conflict
 from termal.wire.runtime_operations import ModelList, StartTurn
 from termal.wire.thread_operations import ThreadCommand, ThreadDone
-from termal.wire.turns import CommandsKnown, ExternalSession, HeldTurn, ModelsKnown, Notice, SessionSpec, TurnEnded
+from termal.wire.turns import HeldTurn, ModesKnown, SessionSpec, TurnEnded
 from workers.runtime.adapter import (
     Adapter,
     AgentFailed,
     CommandRefused,
+    HasModes,
     HasThreads,
     HoldsBack,
     Started,
     TakesAnswers,
 )
+from workers.runtime.introduction import introduce
 from workers.runtime.reporter import Link
+from workers.runtime.starts import Starts
 from workers.runtime.turn import Turn
 
 INTERRUPT_S = 10.0
 """An adapter ends a turn within its own, shorter limits; beyond this one its agent is closed under it."""
 CLOSE_S = 2.5
+AGENT_END_S = 8.0
+"""An agent that must be gone before its turn's end is told, and is not gone by then, is not waited for."""
+STOP_S = INTERRUPT_S + CLOSE_S
 STOPPED = "the turn was stopped"
 
 MakeAdapter = Callable[[str], Adapter]
@@ -41,9 +50,17 @@ class Conversation:
     """Everything here runs on the worker's loop. ``on_confirmed`` runs when a turn has nothing left to keep."""
 
     def __init__(
-        self, link: Link, session_id: str, make: MakeAdapter, log: Journal, on_confirmed: Callable[[], None]
+        self,
+        link: Link,
+        session_id: str,
+        make: MakeAdapter,
+        log: Journal,
+        *,
+        on_confirmed: Callable[[], None],
+        starts: Starts,
     ) -> None:
         self.session_id = session_id
+        self._starts = starts
         self._on_confirmed = on_confirmed
         self._link = link
         self._make = make
@@ -52,11 +69,14 @@ class Conversation:
         self._agent = ""
         self._models: ModelList = ModelList([])
         self._untold: Started | None = None
+        self._told_modes: ModesKnown | None = None
         self._turns: dict[str, Turn] = {}
         self._current: Turn | None = None
         self._task: asyncio.Task[None] | None = None
+        self._work: set[asyncio.Task[None]] = set()
         self._stops: dict[str, asyncio.Task[bool]] = {}
         self._closing: asyncio.Task[None] | None = None
+        self._closed_work: frozenset[asyncio.Task[None]] = frozenset()
         self._ends: set[asyncio.Future[None]] = set()
         self._wanted: SessionSpec | None = None
         self._settling = asyncio.Lock()
@@ -71,25 +91,44 @@ class Conversation:
         pid = self._adapter.pid if self._adapter is not None else None
         return None if pid is None else (self._agent, pid)
 
+    def why_not(self, agent: str) -> str | None:
+        """A sentence when a turn of ``agent`` would have to start it, and it must not be started now."""
+        return None if self._is_up and self._agent == agent else self._starts.why_not(agent)
+
     @property
     def _is_up(self) -> bool:
         return self._adapter is not None and self._adapter.alive
 
+    @property
+    def modes(self) -> ModesKnown | None:
+        """The modes of its agent as they are now, None without one that has any."""
+        adapter: object = self._adapter
+        return adapter.modes if isinstance(adapter, HasModes) else None
+
     def held(self) -> list[HeldTurn]:
         return [turn.held for turn in self._turns.values()]
 
-    def knows(self, turn_id: str) -> bool:
-        return turn_id in self._turns
+    @property
+    def in_use(self) -> bool:
+        """Whether it holds a turn, has an agent, or is at work for a turn or a question: an agent may come of it."""
+        return bool(self._turns or self._work) or self._adapter is not None
 
     def begin(self, start: StartTurn) -> None:
         """Take a turn and start it. Raises `Conflict` while another one runs."""
         if self.running is not None:
             raise Conflict("another turn of this session is running", reason="turnRunning")
-        turn = Turn(self._link, self.session_id, start.turn_id, hold_back=self._hold_back, on_over=self._over)
-        before = self._task
+        turn = Turn(
+            self._link,
+            self.session_id,
+            start.turn_id,
+            hold_back=self._hold_back,
+            on_over=self._over,
+            before_end=self._end_before if start.spec.ends_with_turn else None,
+        )
+        turn.watch = self._link.watches.begin(start) if self._link.watches is not None else None
         self._wanted = start.spec
         self._turns[turn.id] = self._current = turn
-        self._task = asyncio.create_task(self._run(turn, start, before))
+        self._begin_work(self._run(turn, start, self._task))
 
     async def stop(self, turn_id: str, ending: TurnEnded | None = None) -> bool:
         """Return when the turn has ended. A turn that is not running has. ``ending``: see `Turn.stop`.
@@ -124,16 +163,17 @@ class Conversation:
 
         A turn that is starting is waited for, and a turn that is begun meanwhile waits for this.
         """
-        task = self._task
         if self.running is None and not self._is_up:
-            task = self._task = asyncio.create_task(self._start_idle(spec, task))
-        if task is not None:
+            task = self._begin_work(self._start_idle(spec, self._task))
             await asyncio.wait([task])
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
+        elif self._task is not None:
+            # Whatever comes of it is told to whoever began it.
+            await asyncio.wait([self._task])
         if not self._is_up:
             raise AgentFailed("the agent did not come up")
-        return self._models
+        return structs.replace(self._models, modes=self.modes)
 
     async def thread(self, command: ThreadCommand) -> ThreadDone:
         """What a person wants of the agent's thread, between turns. Raises `Conflict`, `CommandRefused`,
@@ -141,7 +181,7 @@ class Conversation:
         if self.running is not None:
             raise Conflict("a turn of this session is running", reason="turnRunning")
         done: list[ThreadDone] = []
-        task = self._task = asyncio.create_task(self._carry_out(command, self._task, done))
+        task = self._begin_work(self._carry_out(command, self._task, done))
         await asyncio.wait([task])
         if task.cancelled():
             raise AgentFailed("the session was closed meanwhile")
@@ -159,7 +199,7 @@ class Conversation:
         if not isinstance(adapter, HasThreads):
             raise CommandRefused(f"{command.spec.agent} has no threads")
         try:
-            done.append(await adapter.thread(command))
+            done.append(await adapter.thread(command, self._note_start))
         finally:
             if not self._is_up:
                 await self._close_adapter()
@@ -186,22 +226,33 @@ class Conversation:
             turn.drop()
         self._turns.clear()
         self._current = None
-        if self._closing is None or self._closing.done():
-            self._closing = asyncio.create_task(self._end_agent(self._task))
+        if self._closing is None or self._closing.done() or not self._work <= self._closed_work:
+            self._begin_end(frozenset(self._work))
+        assert self._closing is not None
         await asyncio.shield(self._closing)
 
     # ------------------------------------------------------------------- one turn
+
+    def _begin_work(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return task
 
     async def _run(self, turn: Turn, start: StartTurn, before: "asyncio.Task[None] | None") -> None:
         try:
             await self._settled(before)
             adapter = await self._ready(start.spec)
             if self._untold is not None:
-                _introduce(turn, start.spec, self._untold)
+                introduce(turn, start.spec, self._untold)
                 self._untold = None
+            if (modes := self.modes) is not None and modes != self._told_modes:
+                self._told_modes = modes
+                turn.emit(modes)
             await adapter.prompt(start.prompt, start.images, turn.emit)
         except AgentFailed as error:
-            turn.end("failed", error.text)
+            # The death of an agent, unlike a failure that it reports, must not use up the session's queue.
+            turn.end("lost" if error.exited else "failed", error.text)
         except asyncio.CancelledError:
             turn.end("interrupted", STOPPED)
             raise
@@ -229,17 +280,33 @@ class Conversation:
             if fits:
                 return adapter
             await self._close_adapter()
+        if (reason := self._starts.why_not(spec.agent)) is not None:
+            raise AgentFailed(reason, exited=True)
         adapter = self._make(spec.agent)
         self._adapter, self._agent = adapter, spec.agent
-        started = await adapter.start(spec)
-        self._log.info("agent.started", sessionId=self.session_id, agent=spec.agent, version=started.version)
-        self._untold, self._models = started, ModelList(started.models, started.details)
+        self._note_start(await self._started(adapter, spec))
         return adapter
+
+    async def _started(self, adapter: Adapter, spec: SessionSpec) -> Started:
+        began_s = self._starts.now()
+        try:
+            started = await adapter.start(spec)
+        except AgentFailed as error:
+            if error.exited:
+                text = self._starts.exited(spec.agent, error.text, began_s=began_s)
+                raise AgentFailed(text, exited=True) from error
+            raise
+        self._starts.came_up(spec.agent)
+        return started
+
+    def _note_start(self, started: Started) -> None:
+        self._log.info("agent.started", sessionId=self.session_id, agent=self._agent, version=started.version)
+        self._untold, self._models = started, ModelList(started.models, started.details)
 
     async def _interrupt(self, turn: Turn, ending: TurnEnded | None) -> bool:
         if turn.ended.is_set():
             return False
-        lost = False
+        lost, give_up_at = False, asyncio.get_running_loop().time() + STOP_S
         turn.stop(ending)
         if self._task is not None and not self._task.done():
             # Still starting: there is nothing to cancel at the agent.
@@ -254,9 +321,11 @@ class Conversation:
                 self._log.error("turn.interrupt_failed", sessionId=self.session_id, error=repr(error))
                 lost = isinstance(error, AgentFailed) and error.conversation_lost
                 # The next turn waits for it; whoever stops this one gets an answer in any case.
-                self._closing = asyncio.create_task(self._end_agent(None))
-                await asyncio.wait([self._closing], timeout=CLOSE_S)
+                await asyncio.wait([self._begin_end()], timeout=CLOSE_S)
         turn.end("interrupted", STOPPED)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(give_up_at):
+                await turn.ended.wait()
         return lost
 
     def _over(self, turn: Turn, known: bool) -> None:
@@ -267,20 +336,40 @@ class Conversation:
         turn.drop()
         if turn is self._current:
             self._current = None
-            self._closing = asyncio.create_task(self._end_agent(self._task))
+            self._begin_end(frozenset([self._task] if self._task is not None else []))
 
     # ------------------------------------------------------------------ the agent
+
+    def _end_before(self, turn: Turn) -> None:
+        """End the agent, then have the end of ``turn`` told: whatever it left running is gone by then."""
+        ending = asyncio.create_task(self._ended_before(turn, self._begin_end()))
+        self._ends.add(ending)
+        ending.add_done_callback(self._ends.discard)
+
+    async def _ended_before(self, turn: Turn, closing: asyncio.Task[None]) -> None:
+        done, _ = await asyncio.wait([closing], timeout=AGENT_END_S)
+        if not done:
+            self._log.error("agent.outlives_turn", sessionId=self.session_id)
+        turn.told()
 
     def _hold_back(self, held: bool) -> None:
         adapter: object = self._adapter
         if isinstance(adapter, HoldsBack):
             adapter.hold_back(held)
 
-    async def _end_agent(self, task: "asyncio.Task[None] | None") -> None:
-        # The task as it was: a turn that was begun since waits for this one.
-        if task is not None and not task.done():
+    def _begin_end(self, work: frozenset[asyncio.Task[None]] = frozenset()) -> asyncio.Task[None]:
+        """Begin to end ``work`` and the agent; it is done when what was being ended already has ended too."""
+        self._closed_work = work
+        self._closing = asyncio.create_task(self._end_agent(work, self._closing))
+        return self._closing
+
+    async def _end_agent(self, work: frozenset[asyncio.Task[None]], before: "asyncio.Task[None] | None") -> None:
+        # The work as it was: a turn that was begun since waits for this one.
+        for task in work:
             task.cancel()
-            await asyncio.wait([task])
+        for waited in (*work, before):
+            if waited is not None:
+                await asyncio.wait([waited])
         await self._close_adapter()
 
     async def _close_adapter(self) -> None:
@@ -296,15 +385,3 @@ class Conversation:
         except AgentFailed as error:
             # Its process is gone or will be ended with its shim; the session can have a new one.
             self._log.repeating("agent.close_failed", sessionId=self.session_id, error=error.text)
-
-
-def _introduce(turn: Turn, spec: SessionSpec, started: Started) -> None:
-    """Tell state what it does not know yet of the agent's conversation."""
-    if started.external_session_id and started.external_session_id != spec.external_session_id:
-        turn.emit(ExternalSession(started.external_session_id))
-    if started.note:
-        turn.emit(Notice(started.note))
-    if started.models:
-        turn.emit(ModelsKnown(started.models, started.current_model, started.details))
-    if started.commands:
-        turn.emit(CommandsKnown(started.commands))

@@ -80,10 +80,6 @@ class Ledger:
         return self._confirmed + len(self._entries)
 
     @property
-    def confirmed(self) -> int:
-        return self._confirmed
-
-    @property
     def finished(self) -> bool:
         """The turn has ended and state has confirmed all of it: nothing is left to keep."""
         return self.ended and not self._entries

@@ -25,6 +25,8 @@ CLEAN_UP_S = 1.0
 """What the agent's whole tree may take to be ended, once it is."""
 DRAIN_S = 0.3
 """How long its last output is waited for after its exit; a process it left behind may hold the pipe open for ever."""
+METHOD_NOT_FOUND = -32601
+"""What a request is refused with that nobody here answers."""
 _COLOURS = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _STDIN, _STDOUT = 0, 1
 
@@ -132,8 +134,14 @@ class JsonLines(asyncio.SubprocessProtocol):
         self._write({**self._head, "id": self._number, "method": method, "params": params})
         return self._number
 
-    async def request(self, method: str, params: dict[str, Any], limit_s: float) -> Any:
-        """The result. Raises `Refused` or `NoAnswer`; an answer that comes after the limit is dropped."""
+    async def request(
+        self, method: str, params: dict[str, Any], limit_s: float, taken: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """The result. Raises `Refused` or `NoAnswer`; an answer that comes after the limit is dropped.
+
+        ``taken`` runs in the answer's place among the lines; what it makes of the result is returned, or its `Refused`
+        raised.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answered(result: Any, error: Exception | None) -> None:
@@ -141,8 +149,11 @@ class JsonLines(asyncio.SubprocessProtocol):
                 return
             if error is not None:
                 future.set_exception(error)
-            else:
-                future.set_result(result)
+                return
+            try:
+                future.set_result(result if taken is None else taken(result))
+            except Refused as refused:
+                future.set_exception(refused)
 
         number = self.call(method, params, answered)
         try:

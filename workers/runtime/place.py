@@ -9,14 +9,13 @@ from termal.config import Config
 
 
 class Place(msgspec.Struct, frozen=True):
-    """``environ`` is the daemon's own environment, of which a part passes. ``run_dir`` is private to the user.
-    ``mark`` is what all processes of this daemon carry.
+    """``environ`` is the daemon's own environment, of which a part passes, its mark among it. ``run_dir`` is private
+    to the user.
 
     ``portable``: use no mechanism that only Linux has.
     """
 
     config: Config
     environ: Mapping[str, str]
-    mark: str
     run_dir: Path
     portable: bool

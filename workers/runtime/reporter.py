@@ -16,6 +16,8 @@ from termal.wire.errors import Internal, TermalError
 from termal.wire.session_operations import TURN_REPORT
 from termal.wire.turns import AnyTurnEvent, Notice, TurnConfirmed, TurnEnded, TurnReport
 from workers.runtime.ledger import REPORT_BYTES, Ledger, Part
+from workers.runtime.pace import Pace
+from workers.runtime.watching import Watches
 
 FIRST_RETRY_S = 0.25
 LAST_RETRY_S = 5.0
@@ -37,6 +39,8 @@ class Link:
         self.state = state
         self.runtime = runtime
         self.log = log
+        self.pace = Pace(loop)
+        self.watches: Watches | None = None
 
 
 class Reporter:
@@ -73,6 +77,10 @@ class Reporter:
             self._ledger.sent(part)
             fault("runtime.before_report")
             self._calls[part.first] = (part, self._report(part))
+
+    def send_soon(self) -> None:
+        """The same for a piece of streamed text."""
+        self._link.pace.send(self, self.send)
 
     def _room(self) -> bool:
         if not self._calls:

@@ -15,9 +15,14 @@ ADVICE_BYTES = 64 << 10
 """Of one file; what is longer is cut, for it goes to the model with each request."""
 
 
+def is_closed(spec: SessionSpec) -> bool:
+    """Whether the session works under bounds that nothing of the user's or the repository's own may widen."""
+    return spec.delegated or spec.read_only
+
+
 def is_trusted(own: AgentConfig, spec: SessionSpec) -> bool:
     """Whether the user allowed this folder its own agent settings. A delegated or read-only session has none."""
-    if spec.delegated or spec.read_only:
+    if is_closed(spec):
         return False
     folder = os.path.realpath(spec.workdir)
     return any(contains(os.path.realpath(Path(one).expanduser()), folder) for one in own.trusted)
@@ -42,6 +47,11 @@ def advice(workdir: str, *names: str) -> str:
         if (text := _text(file).strip())
     ]
     return "\n\n".join(parts)
+
+
+def working_tree(folder: Path) -> Path:
+    """The nearest folder from ``folder`` up that holds a ``.git`` of whatever kind; ``folder`` itself without one."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
 
 
 def _is_root(folder: Path) -> bool:

@@ -10,6 +10,7 @@ from msgspec import structs
 from termal.bus.server import Handler, Request
 from termal.faults import fault
 from termal.log import Log
+from termal.wire.agent_operations import AGENT_FORGIVE, AgentTrouble, OneAgent
 from termal.wire.errors import Conflict, Internal, InvalidRequest, TermalError
 from termal.wire.facts import OperationCount
 from termal.wire.runtime_operations import (
@@ -39,6 +40,7 @@ from termal.worker.stats import Stats
 from workers.runtime.adapter import AgentFailed, CommandRefused
 from workers.runtime.conversation import Conversation, MakeAdapter
 from workers.runtime.reporter import Link
+from workers.runtime.starts import Starts
 
 REMEMBERED_TURNS = 1024
 """Turns that are over and may still be asked for again."""
@@ -55,6 +57,7 @@ class Service:
         log: Log,
         complete: Callable[[SessionSpec], SessionSpec] = lambda spec: spec,
     ) -> None:
+        self.starts = Starts()
         self._complete = complete
         self._link = link
         self._make = make
@@ -77,6 +80,7 @@ class Service:
             SETTINGS_APPLY.name: self._answering(self._apply),
             MODELS_LIST.name: self._answering(self._models),
             CODEX_THREAD.name: self._answering(self._thread),
+            AGENT_FORGIVE.name: self._forgive,
         }
 
     @property
@@ -86,6 +90,18 @@ class Service:
     @property
     def held_turns(self) -> int:
         return sum(len(conversation.held()) for conversation in self._conversations.values())
+
+    @property
+    def troubles(self) -> list[AgentTrouble]:
+        """The agents that ended right after their last start, and the sessions in which they run all the same."""
+        alive: dict[str, list[str]] = {}
+        for conversation in self._conversations.values():
+            if conversation.agent is not None:
+                alive.setdefault(conversation.agent[0], []).append(conversation.session_id)
+        return [
+            AgentTrouble(agent, trouble.exits, trouble.parked, trouble.until_s, trouble.text, alive.get(agent, []))
+            for agent, trouble in self.starts.troubles.items()
+        ]
 
     async def interrupt_all(self) -> None:
         """End every running turn because the daemon stops.
@@ -118,7 +134,10 @@ class Service:
         session_id = start.spec.session_id
         if start.turn_id not in self._taken:
             start = structs.replace(start, spec=self._complete(start.spec))
-            self._conversation(session_id).begin(start)
+            conversation = self._conversation(session_id)
+            if (reason := conversation.why_not(start.spec.agent)) is not None:
+                raise Conflict(reason, reason="agentExits")
+            conversation.begin(start)
             self._taken[start.turn_id] = None
             if len(self._taken) > REMEMBERED_TURNS:
                 self._taken.popitem(last=False)
@@ -128,7 +147,9 @@ class Service:
     def _conversation(self, session_id: str) -> Conversation:
         conversation = self._conversations.get(session_id)
         if conversation is None:
-            conversation = Conversation(self._link, session_id, self._make, self._log, self._confirmed)
+            conversation = Conversation(
+                self._link, session_id, self._make, self._log, on_confirmed=self._confirmed, starts=self.starts
+            )
             self._conversations[session_id] = conversation
         return conversation
 
@@ -137,7 +158,8 @@ class Service:
         if conversation is None:
             return SettingsApplied()
         try:
-            return SettingsApplied(await conversation.settle(self._complete(order.spec)))
+            live = await conversation.settle(self._complete(order.spec))
+            return SettingsApplied(live, conversation.modes)
         except AgentFailed as error:
             if error.unanswered:
                 raise Internal(error.text, reason="agentFailed") from error
@@ -162,6 +184,10 @@ class Service:
         turns = [turn for conversation in self._conversations.values() for turn in conversation.held()]
         request.reply(Held(self._link.runtime, turns))
 
+    def _forgive(self, request: Request, body: OneAgent) -> None:
+        self.starts.forgive(body.agent)
+        request.reply(Anything())
+
     def _trees(self, request: Request, _: Anything) -> None:
         sessions: dict[tuple[str, int], list[str]] = {}
         for conversation in self._conversations.values():
@@ -180,9 +206,11 @@ class Service:
         found = [self._conversations[number] for number in close.session_ids if number in self._conversations]
         await asyncio.gather(*(conversation.close() for conversation in found))
         for conversation in found:
-            # A turn that began during the end belongs to it, and must be found when it is to be stopped.
-            if self._conversations.get(conversation.session_id) is conversation and not conversation.held():
+            # What began during the end belongs to it, and must be found when it is to be stopped.
+            if self._conversations.get(conversation.session_id) is conversation and not conversation.in_use:
                 del self._conversations[conversation.session_id]
+            if self._link.watches is not None:
+                self._link.watches.closed(conversation.session_id)
         return Anything()
 
     async def _answer(self, answer: AnswerInteraction) -> Anything:

@@ -15,13 +15,15 @@ from termal.wire.turns import (
 from workers.runtime.bounds import bounded
 from workers.runtime.ledger import Ledger
 from workers.runtime.reporter import Link, Reporter
+from workers.runtime.watching import Watch
 
 _STREAMED = TextDelta | ThinkingDelta | ToolOutput
 
 
 class Turn:
     """``hold_back(True)`` asks for less, ``hold_back(False)`` takes it back; ``on_over`` runs when nothing is left to
-    keep, with whether state knew the turn.
+    keep, with whether state knew the turn. ``before_end``: what has to be done before anybody is told of the turn's
+    end; it calls `told` when it is done.
     """
 
     def __init__(
@@ -32,7 +34,9 @@ class Turn:
         *,
         hold_back: Callable[[bool], None],
         on_over: Callable[["Turn", bool], None],
+        before_end: Callable[["Turn"], None] | None = None,
     ) -> None:
+        self.watch: Watch | None = None
         self.session_id = session_id
         self.id = turn_id
         self.ended = asyncio.Event()
@@ -41,6 +45,8 @@ class Turn:
         self._held = False
         self._stopping = False
         self._ending: TurnEnded | None = None
+        self._before_end = before_end
+        self._untold: TurnEnded | None = None
         self._on_over = on_over
         self._reporter = Reporter(
             link,
@@ -55,20 +61,38 @@ class Turn:
     def held(self) -> HeldTurn:
         return HeldTurn(self.session_id, self.id, self._ledger.last)
 
-    @property
-    def unconfirmed_bytes(self) -> int:
-        return self._ledger.unconfirmed_bytes
-
     def emit(self, event: AnyTurnEvent) -> None:
         """Take an event of the adapter. What comes after the turn's end is dropped."""
+        if self._untold is not None:
+            return
         if self._stopping and self._ledger.full and isinstance(event, _STREAMED):
             # Nobody waits for the rest of a stopped answer, and its agent must not be held back from ending it.
             return
         if isinstance(event, TurnEnded) and self._ending is not None:
+            # The daemon stops: nothing is kept back for what ends with it anyway.
             event = self._ending
+        elif isinstance(event, TurnEnded) and self._before_end is not None and not self.ended.is_set():
+            self._untold = event
+            self._slow(False)
+            self._before_end(self)
+            return
+        self._take(event)
+
+    def told(self) -> None:
+        """What had to be done before the end is done."""
+        event, self._untold, self._before_end = self._untold, None, None
+        if event is not None:
+            self._take(self._ending or event)
+
+    def _take(self, event: AnyTurnEvent) -> None:
+        if isinstance(event, TurnEnded) and self.watch is not None and not self._ledger.ended:
+            event = self.watch.complete(event)
         for piece in bounded(event):
             self._ledger.add(piece)
-        self._reporter.send()
+        if isinstance(event, _STREAMED):
+            self._reporter.send_soon()
+        else:
+            self._reporter.send()
         if self._ledger.ended:
             self.ended.set()
             self._slow(False)
@@ -90,6 +114,8 @@ class Turn:
 
     def drop(self) -> None:
         """Report nothing more."""
+        if self.watch is not None:
+            self.watch.close()
         self._reporter.close()
         self.ended.set()
 

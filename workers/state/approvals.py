@@ -38,7 +38,9 @@ class Approvals:
             decision="pending",
             supported_decisions=offered if is_acp(record.agent) else UNSET,
         )
-        self._requests.show(record, turn, event.request, message, options, own_tool=event.own_tool)
+        self._requests.show(
+            record, turn, event.request, message, options, own_tool=event.own_tool, by_mode=event.by_mode
+        )
 
     def answer(self, request: Request, body: AnswerApproval) -> None:
         """The handler of ``approval.answer``."""

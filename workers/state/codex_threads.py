@@ -35,6 +35,16 @@ REPLY_S = 1.0
 Action = Literal["fork", "archive", "unarchive", "compact", "rollback", "servers"]
 Done = Callable[[SessionRecord, ThreadDone], JsonReply]
 
+THREADS = (
+    "thread.fork",
+    "thread.archive",
+    "thread.unarchive",
+    "thread.compact",
+    "thread.rollback",
+    "thread.servers",
+)
+"""The operations that are served here."""
+
 
 class _Order(NamedTuple):
     action: Action

@@ -64,6 +64,7 @@ class Delegated:
     ) -> None:
         loop, log = process.loop, process.log
         self._book = book
+        self._held = interactions.held
         self._turns = turns
         self._agents = agents
         self._audit = audit = Audit(book.journal)
@@ -71,7 +72,7 @@ class Delegated:
         self._files = files = Files(loop, process.home.worktrees, log)
         self._waits = waits = Waits(book, workflows, loop)
         self._reviews = reviews = Reviews(book, links, audit, log)
-        ends = Ends(book, cards, audit, runtimes, loop)
+        ends = Ends(book, cards, audit, runtimes, loop=loop, lifted=interactions.held.lifted)
         self._delegations = Delegations(
             book, ends=ends, cards=cards, waits=waits, reviews=reviews, files=files, loop=loop
         )
@@ -95,6 +96,7 @@ class Delegated:
             agents=self._agents,
             defaults=defaults,
             again=again,
+            unstarted=self._delegations.unstarted,
             environ=os.environ,
         )
         return {
@@ -120,3 +122,4 @@ class Delegated:
         self._files.clean({*registry.delegations, *registry.quarantined})
         self._files.look()
         self._delegations.begin()
+        self._held.lifted()

@@ -1,5 +1,7 @@
 """The end of a delegation in one commit: its record, its child, the events, the card, the waits that watch it."""
 
+from collections.abc import Callable
+
 from msgspec import UNSET
 
 from termal.bus.loop import Loop
@@ -21,7 +23,12 @@ from workers.state.session_record import SessionRecord
 
 
 class Ends:
-    def __init__(self, book: Book, cards: Cards, audit: Audit, runtimes: Runtimes, loop: Loop) -> None:
+    """``lifted`` runs once a lock is gone for good."""
+
+    def __init__(
+        self, book: Book, cards: Cards, audit: Audit, runtimes: Runtimes, *, loop: Loop, lifted: Callable[[], None]
+    ) -> None:
+        self._lifted = lifted
         self._book = book
         self._cards = cards
         self._audit = audit
@@ -42,7 +49,7 @@ class Ends:
         at the waits, once for all that ends in ``change``."""
         child = self._book.registry.sessions.get(record.child_session_id)
         ended = terminal(record, result, now_text(), None if child is None else child.count)
-        change.delegation(ended)
+        self.over(change, ended)
         if child is not None:
             self._settle(change, child, child_status, public_summary(result.summary))
         self._tell(change, ended, result, pending)
@@ -51,6 +58,12 @@ class Ends:
         self._audit.add("terminal", ended.parent_session_id, ended)
         for path in outside(list(result.changed_files or []), ended.write_policy.owned):
             self._audit.add("ownedPathViolation", ended.parent_session_id, ended, detail=path)
+
+    def over(self, change: Change, ended: DelegationRecord) -> None:
+        """``ended`` is over, whatever it was before: what it locked is free after the commit."""
+        change.delegation(ended)
+        if ended.write_policy.kind == "readOnly":
+            self._book.journal.after(self._lifted)
 
     def _settle(self, change: Change, child: SessionRecord, status: SessionStatus, preview: str) -> None:
         """Nothing of the child goes on by itself. A turn that somebody is stopping ends on its own."""

@@ -52,18 +52,20 @@ class Files:
 
     # -------------------------------------------------------------------- worktrees
 
-    def prepare(self, delegation_id: str, cwd: str, policy: WritePolicy, then: Prepared) -> None:
+    def prepare(
+        self, delegation_id: str, cwd: str, policy: WritePolicy, then: Prepared, *, hidden: tuple[str, ...] = ()
+    ) -> None:
         """Make the worktree of a delegation; ``then`` gets it, or why there is none. Waits for `clean`: a repeat
-        finds what a crash has left of the first attempt."""
+        finds what a crash has left of the first attempt. ``hidden``: what the child's agent must not find there."""
         if not self._clean:
-            self._held.append(lambda: self.prepare(delegation_id, cwd, policy, then))
+            self._held.append(lambda: self.prepare(delegation_id, cwd, policy, then, hidden=hidden))
             return
 
         def work() -> Isolated:
             # Only worktrees need git and all that is behind it.
             from termal.procs.worktree_make import Wanted, prepare  # noqa: PLC0415
 
-            wanted = Wanted(delegation_id, Path(cwd), policy.worktree or None, tuple(policy.owned))
+            wanted = Wanted(delegation_id, Path(cwd), policy.worktree or None, tuple(policy.owned), hidden)
             made, unfinished = prepare(self._shelf(), wanted)
             kept = replace(policy, worktree_path=str(made.path), owned_paths=made.owned_paths)
             return Isolated(kept, str(made.cwd), str(made.source_root), made.base_tree, unfinished)

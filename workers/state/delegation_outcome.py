@@ -1,6 +1,6 @@
 """What a child session has come to, seen from its newest turn: still at work, a packet, plain prose, or nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import UNSET
@@ -81,8 +81,11 @@ def final_text(messages: Sequence[Message], *, completed: bool) -> str | None:
 
 
 def changed_files_of(child: SessionRecord) -> list[str]:
-    """The files that the child said it changed, sorted, each once."""
-    return sorted({path for message in child.messages for path in _paths(message)})
+    """The files that the child said it changed, and those that were seen to change meanwhile: sorted, each once."""
+    said = {message.file_path for message in child.messages if isinstance(message, Diff)}
+    seen = {file.path for message in child.messages if isinstance(message, FileChanges) for file in message.files}
+    # Some agents name a file by its full path.
+    return sorted(said | {path for path in seen if f"{child.session.workdir}/{path}" not in said})
 
 
 def _is_notice(text: str) -> bool:
@@ -96,13 +99,6 @@ def change_sets_of(messages: Sequence[Message]) -> list[str]:
         for message in messages
         if isinstance(message, Diff) and message.change_set_id is not UNSET
     ]
-
-
-def _paths(message: Message) -> Iterator[str]:
-    if isinstance(message, Diff):
-        yield message.file_path
-    elif isinstance(message, FileChanges):
-        yield from (file.path for file in message.files)
 
 
 def _newest_packet(texts: Sequence[str]) -> Prose | None:

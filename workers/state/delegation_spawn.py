@@ -14,7 +14,7 @@ from termal.model.delegation import DelegationRecord, SpawnDelegationResponse, W
 from termal.model.session import PendingPrompt, Session
 from termal.model.stored import LOCAL_REMOTE, QueueEntry
 from termal.rules import wording
-from termal.rules.delegation_agents import Work, check_agent, check_model, child_settings, enforcement
+from termal.rules.delegation_agents import Work, check_agent, check_model, child_settings, enforcement, hidden_from
 from termal.rules.delegation_paths import checked_cwd, contains
 from termal.rules.delegation_prompt import bootstrap_prompt
 from termal.rules.delegation_request import Asked, check_capacity, checked_spawn
@@ -68,8 +68,11 @@ class Spawns:
         agents: Agents,
         defaults: Defaults,
         again: Again,
+        unstarted: set[str],
         environ: Mapping[str, str],
     ) -> None:
+        """``unstarted``: see `workers.state.delegations.Delegations`."""
+        self._unstarted = unstarted
         self._book = book
         self._turns = turns
         self._cards = cards
@@ -185,7 +188,8 @@ class Spawns:
             for repeat in repeats:
                 repeat()
 
-        self._files.prepare(body.delegation_id, plan.cwd, plan.policy, prepared)
+        hidden = hidden_from(plan.agent)
+        self._files.prepare(body.delegation_id, plan.cwd, plan.policy, prepared, hidden=hidden)
 
     def _again_possible(self, plan: Plan) -> None:
         """Time has passed since the checks."""
@@ -197,6 +201,7 @@ class Spawns:
     def _create(self, request: Request, body: SpawnDelegation, plan: Plan, isolated: Isolated | None) -> None:
         """Child, record and card in one commit."""
         record, child = self._made(body.delegation_id, plan, isolated)
+        self._unstarted.add(record.id)
         change = self._book.change()
         change.create(child)
         self._cards.append(change, plan.parent, record)
@@ -257,6 +262,7 @@ class Spawns:
 
     def _start(self, request: Request, delegation_id: str, child: SessionRecord) -> None:
         """The first prompt, unless somebody has ended the delegation since."""
+        self._unstarted.discard(delegation_id)
         record = self._book.registry.delegations.get(delegation_id)
         if record is None or not record.active or child.removed or child.busy:
             self._answer(request, delegation_id, child)

@@ -36,13 +36,15 @@ REPLY_S = 0.3
 
 class Delegations:
     """``stopping``: what the children that are being canceled wait for, by child. ``rearmed``: the records from before
-    follow-ups whose turns are not taken yet, by child."""
+    follow-ups whose turns are not taken yet, by child. ``unstarted``: delegations whose children are about to get their
+    first turn."""
 
     def __init__(
         self, book: Book, *, ends: Ends, cards: Cards, waits: Waits, reviews: Reviews, files: Files, loop: Loop
     ) -> None:
         self.stopping: dict[str, str] = {}
         self.rearmed: dict[str, DelegationRecord] = {}
+        self.unstarted: set[str] = set()
         self._book = book
         self._ends = ends
         self._cards = cards
@@ -165,7 +167,7 @@ class Delegations:
     def _conclude(self, change: Change, record: DelegationRecord) -> None:
         child = self._book.registry.sessions.get(record.child_session_id)
         outcome = observed(child)
-        if outcome.kind == "running":
+        if outcome.kind == "running" or (child is not None and record.id in self.unstarted):
             self._running(change, record)
         elif self._must_ask(record):
             if child is not None:
@@ -309,7 +311,7 @@ class Delegations:
     def _restore(self, change: Change, record: DelegationRecord, before: DelegationRecord) -> None:
         """A follow-up that could not be started: the end from before it holds."""
         back = restored(record, before)
-        change.delegation(back)
+        self._ends.over(change, back)
         tell_update(change, back)
         self._cards.refresh(change, back)
 

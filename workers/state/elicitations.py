@@ -43,7 +43,7 @@ class Elicitations:
             request=asked if isinstance(asked, dict) else {},
             state="pending",
         )
-        self._requests.show(record, turn, event.request, message, own_tool=event.own_tool)
+        self._requests.show(record, turn, event.request, message, own_tool=event.own_tool, by_mode=event.by_mode)
 
     def answer(self, request: Request, body: AnswerElicitation) -> None:
         """The handler of ``elicitation.answer``."""

@@ -23,6 +23,7 @@ from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
 from workers.state.turns import Turns
+from workers.state.workspace import end_among
 
 KILL_WAIT_S = 0.05
 """A kill waits this long for the agents' processes to be gone."""
@@ -140,7 +141,8 @@ class Endings:
     def _stopped(self, request: Asker, record: SessionRecord, turn: Turn) -> None:
         """One commit: the turn is over, and its successor, if there is one that can start, is the running turn."""
         change = self._book.change()
-        self._turns.close(change, record, end_of_turn("stopped", record.agent))
+        end = end_among(report for _, report in turn.deferred)
+        self._turns.close(change, record, end_of_turn("stopped", record.agent), end)
         self._turns.retire(record, turn)
         problem = None
         if drains([queued.entry.source for queued in record.queue], blocked=record.blocked):

@@ -15,6 +15,7 @@ from workers.state.readiness import Agents
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
 from workers.state.shown_models import model_options
+from workers.state.shown_modes import with_modes
 from workers.state.turns import Turns
 
 REPLY_S = 1.0
@@ -62,8 +63,9 @@ class ModelOptions:
     def _store(self, request: Request, record: SessionRecord, reply: ModelList) -> None:
         book = self._book
         options = model_options(reply.options, reply.details)
-        if options != record.session.model_options:
-            record.session = replace(record.session, model_options=options)
+        known = with_modes(replace(record.session, model_options=options), reply.modes)
+        if known != record.session:
+            record.session = known
             change = book.change()
             change.summary(record)
             change.commit()

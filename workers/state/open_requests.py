@@ -1,9 +1,8 @@
 """Requests of an agent that wait for a person: shown as messages, answered once, gone when the agent withdraws them."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from termal.bus.server import Request
 from termal.model.message import Approval, CodexAppRequest, ElicitationRequest, Message, UserInputRequest
 from termal.model.stored import StoredOption
 from termal.rules import wording
@@ -37,6 +36,17 @@ class Answer(NamedTuple):
     word: str
 
 
+class Answering(Protocol):
+    """Who answers: a person's request, or the session's mode."""
+
+    deadline_s: float | None
+    trace: str
+
+    def reply(self, value: object) -> None: ...
+
+    def refuse(self, error: TermalError) -> None: ...
+
+
 class Asked(NamedTuple, Generic[MessageT]):
     """A request that is open."""
 
@@ -62,9 +72,10 @@ class OpenRequests:
         options: Sequence[StoredOption] = (),
         *,
         own_tool: bool = False,
+        by_mode: str = "",
     ) -> None:
         """The agent waits: ``message`` shows it."""
-        turn.requests[request] = OpenRequest(request, message.id, list(options), own_tool=own_tool)
+        turn.requests[request] = OpenRequest(request, message.id, list(options), own_tool=own_tool, by_mode=by_mode)
         record.status = "approval"
         change = self.book.change()
         change.append(record, message)
@@ -81,7 +92,7 @@ class OpenRequests:
 
     def answer(
         self,
-        request: Request,
+        request: Answering,
         session_id: str,
         message_id: str,
         kind: type[MessageT],
@@ -105,7 +116,7 @@ class OpenRequests:
 
     def _answer(
         self,
-        request: Request,
+        request: Answering,
         record: SessionRecord,
         message_id: str,
         kind: type[MessageT],
@@ -142,7 +153,7 @@ class OpenRequests:
         client = self._runtimes.client(turn.worker)
         client.call(INTERACTION_ANSWER, told, done, trace=request.trace, deadline_s=deadline_s)
 
-    def _late(self, request: Request, record: SessionRecord, waiting: OpenRequest, message: Message | None) -> None:
+    def _late(self, request: Answering, record: SessionRecord, waiting: OpenRequest, message: Message | None) -> None:
         """The turn was over before its worker said that the agent took the answer: ``message`` stands, nothing else."""
         position = record.positions.get(waiting.message_id)
         if message is None or position is None or record.removed:
@@ -154,7 +165,7 @@ class OpenRequests:
         reply = JsonReply(self.book.projections.state(record))
         self.book.journal.after(lambda: request.reply(reply))
 
-    def _old(self, request: Request, session_id: str, message_id: str) -> None:
+    def _old(self, request: Answering, session_id: str, message_id: str) -> None:
         """The message is not in memory, so it is not live; unknown and expired are different answers."""
 
         def exists(connection: Cursorlike) -> bool:

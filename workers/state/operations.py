@@ -26,7 +26,8 @@ from termal.worker.process import Duties, Process
 from workers.state.agent_commands import AgentCommands
 from workers.state.agent_list import AGENT_OPERATIONS, AgentList
 from workers.state.change import Book
-from workers.state.codex_threads import CodexThreads
+from workers.state.codex_account import CODEX_OPERATIONS, CodexAccount
+from workers.state.codex_threads import THREADS, CodexThreads
 from workers.state.delegated import DELEGATED, Delegated
 from workers.state.departures import Departures
 from workers.state.endings import Endings
@@ -51,12 +52,13 @@ from workers.state.scribe import Scribe
 from workers.state.sessions import Sessions
 from workers.state.settings import Settings
 from workers.state.store_schema import SCHEMA_VERSION
-from workers.state.transcripts import transcript_handlers
+from workers.state.transcripts import TRANSCRIPTS, transcript_handlers
 from workers.state.turns import Turns
 from workers.state.wake_reports import WakeReports
 from workers.state.wakes import Wakes
 from workers.state.woken_turns import WokenTurns
 from workers.state.workflow_queues import WorkflowQueues
+from workers.state.workspace import FILE_OPERATIONS, Workspace
 
 STATE = "state"
 HELD = 1000
@@ -82,6 +84,7 @@ NAMES = (
     "queue.materialize",
     "queue.wakes",
     "turn.report",
+    "lock.read",
     "session.overview",
     "marker.list",
     "marker.create",
@@ -94,18 +97,10 @@ NAMES = (
     "models.refresh",
     "commands.list",
     "command.resolve",
-    "search.find",
-    "export.page",
-    "import.begin",
-    "import.messages",
-    "import.finish",
-    "import.abort",
-    "thread.fork",
-    "thread.archive",
-    "thread.unarchive",
-    "thread.compact",
-    "thread.rollback",
-    "thread.servers",
+    *TRANSCRIPTS,
+    *THREADS,
+    *FILE_OPERATIONS,
+    *CODEX_OPERATIONS,
     *DELEGATED,
     *AGENT_OPERATIONS,
 )
@@ -129,23 +124,19 @@ class Operations:
         loop.every(LOOK_S, self._look_at_files)
         self._journal = Journal(loop, self._writer, registry, publish=self._publish, failed=self._failed, log=log)
         self._agents = Agents(process.config, os.environ)
-        self._projections = Projections(registry, lambda: self._agent_list.rows())
-        self._book = Book(registry, self._journal, self._projections)
-        self._runtimes = Runtimes(
-            loop,
-            process.launch.run_dir,
-            process.launch.running,
-            need=process.control.need,
-            on_down=lambda worker: self._endings.worker_ended(worker),
-        )
+        launch = process.launch
+        self._runtimes = Runtimes(loop, launch.run_dir, launch.running, need=process.control.need)
         self._agent_list = AgentList(self._agents, self._runtimes)
+        self._projections = Projections(registry, self._agent_list.rows)
+        self._book = Book(registry, self._journal, self._projections)
         self._links = Links(loop, process.launch.run_dir)
         self._wake_reports = WakeReports(self._book, loop, self._links, log)
         self._mail = mail = MailFirst(self._book, self._links, self._wake_reports, log, running=process.launch.running)
         woken = WokenTurns(self._book, self._links, mail, self._wake_reports, log)
         self._turns = Turns(self._book, self._runtimes, woken, log)
         self._interactions = Interactions(self._book, self._runtimes, self._reader)
-        self._reports = Reports(self._book, self._turns, Scribe(self._book, self._interactions), log)
+        self._workspace = Workspace(self._book, self._publish)
+        self._reports = Reports(self._book, self._turns, Scribe(self._book, self._interactions), self._workspace, log)
         self._departures = Departures(self._book, loop, self._links, log)
         self._endings = Endings(
             self._book,
@@ -157,6 +148,7 @@ class Operations:
             not_ready=self._agents.problem,
             log=log,
         )
+        self._runtimes.on_down.append(self._endings.worker_ended)
         self._recovery = Recovery(self._book, self._turns, self._runtimes, log)
         self._workflows = WorkflowQueues(self._book, self._turns)
         self._delegated = Delegated(
@@ -199,6 +191,8 @@ class Operations:
             **self._interactions.table(),
             **Wakes(self._book, self._turns, self._wake_reports, self._later).table(),
             "turn.report": self._reports.report,
+            **self._workspace.table(),
+            **CodexAccount(self._book).table(),
             "session.overview": Overview(self._book, self._reader, self._process.log).overview,
             **Settings(self._book, self._runtimes).table(),
             **preferences.table(),

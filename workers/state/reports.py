@@ -10,10 +10,12 @@ from workers.state.scribe import Scribe
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
 from workers.state.turns import Turns
+from workers.state.workspace import Workspace, end_among
 
 
 class Reports:
-    def __init__(self, book: Book, turns: Turns, scribe: Scribe, log: Log) -> None:
+    def __init__(self, book: Book, turns: Turns, scribe: Scribe, workspace: Workspace, log: Log) -> None:
+        self._workspace = workspace
         self._book = book
         self._turns = turns
         self._scribe = scribe
@@ -44,7 +46,10 @@ class Reports:
 
     def _not_running(self, request: Request, report: TurnReport, record: SessionRecord | None) -> None:
         last = record.last_turn if record is not None else None
-        if last is not None and last.turn_id == report.turn_id:
+        if record is not None and last is not None and last.turn_id == report.turn_id:
+            # Of a turn that was stopped the end may come when the stop is done.
+            end = end_among([report])
+            self._workspace.late(record, report.turn_id, end.files, end.more_files)
             confirm_all(request, report)
             return
         self._log.info("turn.unknown", sessionId=report.session_id, turnId=report.turn_id)
@@ -75,7 +80,7 @@ class Reports:
 
     def _event(self, record: SessionRecord, turn: Turn, event: AnyTurnEvent) -> None:
         if isinstance(event, TurnEnded):
-            self._turns.end(record, turn, event.outcome, event.detail)
+            self._turns.end(record, turn, event.outcome, event.detail, event)
         else:
             self._scribe.write(record, turn, event)
 

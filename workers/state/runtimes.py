@@ -10,23 +10,15 @@ PREFIX = "runtime-"
 
 
 class Runtimes:
-    """``need`` asks the supervisor for a worker; ``on_down`` learns that one that was there ended."""
+    """``need`` asks the supervisor for a worker; ``on_down`` learns that one that was there ended, and which."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        run_dir: str,
-        running: Sequence[str],
-        *,
-        need: Callable[[str], None],
-        on_down: Callable[[str], None],
-    ) -> None:
+    def __init__(self, loop: Loop, run_dir: str, running: Sequence[str], *, need: Callable[[str], None]) -> None:
+        self.on_down: list[Callable[[str], None]] = []
         self.running = {name for name in running if name.startswith(PREFIX)}
         self.troubles = Troubles(loop)
         self._loop = loop
         self._run_dir = run_dir
         self._need = need
-        self._on_down = on_down
         self._clients: dict[str, Client] = {}
 
     def client(self, worker: str) -> Client:
@@ -34,9 +26,13 @@ class Runtimes:
         client = self._clients.get(worker)
         if client is None:
             client = self._clients[worker] = Client(self._loop, self._run_dir, worker, "state")
-            client.on_down.append(lambda: self.troubles.forget(worker))
-            client.on_down.append(lambda: self._on_down(worker))
+            client.on_down.append(lambda: self._ended(worker))
         return client
+
+    def _ended(self, worker: str) -> None:
+        self.troubles.forget(worker)
+        for hook in self.on_down:
+            hook(worker)
 
     def wanted(self, worker: str) -> Client:
         """The same, and the supervisor is told to start it unless it is there."""

@@ -13,6 +13,7 @@ from termal.wire.turns import (
     ExternalSession,
     FileChanged,
     ModelsKnown,
+    ModesKnown,
     Notice,
     TextDelta,
     TextDone,
@@ -27,6 +28,7 @@ from workers.state.clock import now_text
 from workers.state.interactions import Interaction, Interactions
 from workers.state.session_record import SessionRecord
 from workers.state.shown_models import model_options
+from workers.state.shown_modes import with_modes
 from workers.state.turn import Turn
 
 QUIET_BYTES = 8 << 10
@@ -51,7 +53,7 @@ class Scribe:
             self._text(record, turn, event)
         elif isinstance(event, ToolStarted | ToolOutput | ToolEnded):
             self._tool(record, turn, event)
-        elif isinstance(event, ExternalSession | ModelsKnown):
+        elif isinstance(event, ExternalSession | ModelsKnown | ModesKnown):
             self._facts(record, event)
         elif isinstance(event, CommandsKnown):
             self._commands(record, event)
@@ -218,11 +220,13 @@ class Scribe:
         change.summary(record)
         change.commit()
 
-    def _facts(self, record: SessionRecord, event: ExternalSession | ModelsKnown) -> None:
+    def _facts(self, record: SessionRecord, event: ExternalSession | ModelsKnown | ModesKnown) -> None:
         session = record.session
         if isinstance(event, ExternalSession):
             state = "active" if record.agent == "Codex" else session.codex_thread_state
             known = replace(session, external_session_id=event.external_session_id, codex_thread_state=state)
+        elif isinstance(event, ModesKnown):
+            known = with_modes(session, event)
         else:
             options = model_options(event.options, event.details)
             known = replace(session, model_options=options or UNSET)

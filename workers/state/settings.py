@@ -10,13 +10,16 @@ from msgspec.structs import replace
 from termal.bus.server import Handler, Request
 from termal.model.session import Session
 from termal.rules.settings import changed, modes_of, runtime_of
+from termal.rules.verdicts import Refused
 from termal.wire.errors import Conflict, Internal, NotFound, NotImplementedYet, TermalError
 from termal.wire.runtime_operations import CONFIRM_S, SETTINGS_APPLY, ApplySettings, SettingsApplied
 from termal.wire.settings_operations import ChangeSettings
 from termal.wire.turns import JsonReply
+from termal.wire.verdict_errors import error_of
 from workers.state.change import Book
 from workers.state.runtimes import Runtimes
 from workers.state.session_record import SessionRecord
+from workers.state.shown_modes import with_modes
 from workers.state.turns import Turns
 from workers.state.write_lock import check_may_change, restricted
 
@@ -81,8 +84,12 @@ class Settings:
                 request.refuse(_refusal(error))
             else:
                 # As it is now: what the agent said meanwhile stays.
-                now = changed(record.session, name=body.name, model=body.model, requested=body.settings)
-                self._store(request, record, now)
+                try:
+                    now = changed(record.session, name=body.name, model=body.model, requested=body.settings)
+                except Refused as refused:
+                    request.refuse(error_of(refused))
+                    return
+                self._store(request, record, with_modes(now, reply.modes))
 
         limit = time.monotonic() + CONFIRM_S
         deadline_s = limit if request.deadline_s is None else min(limit, request.deadline_s - REPLY_S)

@@ -11,6 +11,16 @@ from workers.state.import_session import Imports
 from workers.state.indexer import Indexer
 from workers.state.search import Search
 
+TRANSCRIPTS = (
+    "search.find",
+    "export.page",
+    "import.begin",
+    "import.messages",
+    "import.finish",
+    "import.abort",
+)
+"""The operations that are served here."""
+
 
 def transcript_handlers(
     book: Book, reader: Reader, writer: Writer, *, loop: Loop, default_workdir: str, log: Log

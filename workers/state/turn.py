@@ -18,13 +18,23 @@ Taken = Callable[[TermalError | None], None]
 class OpenRequest:
     """A request of the agent that waits for a person. ``answering``: an answer is on its way to the agent.
 
-    ``own_tool``: a yes lets nothing be written, see `termal.wire.turns.ApprovalAsked`.
+    ``own_tool``: a yes lets nothing be written; ``by_mode``: what the session's mode says to it when nothing is locked.
+    See `termal.wire.turns.ApprovalAsked`.
     """
 
-    __slots__ = ("answering", "message_id", "options", "own_tool", "request")
+    __slots__ = ("answering", "by_mode", "message_id", "options", "own_tool", "request")
 
-    def __init__(self, request: str, message_id: str, options: list[StoredOption], *, own_tool: bool = False) -> None:
+    def __init__(
+        self,
+        request: str,
+        message_id: str,
+        options: list[StoredOption],
+        *,
+        own_tool: bool = False,
+        by_mode: str = "",
+    ) -> None:
         self.own_tool = own_tool
+        self.by_mode = by_mode
         self.request = request
         self.message_id = message_id
         self.options = options
@@ -109,7 +119,13 @@ class Turn:
             ended=self.phase == "ended",
             items=list(self.items.items())[-TURN_ITEMS:],
             requests=[
-                StoredRequest(request=r.request, message_id=r.message_id, options=r.options, own_tool=r.own_tool)
+                StoredRequest(
+                    request=r.request,
+                    message_id=r.message_id,
+                    options=r.options,
+                    own_tool=r.own_tool,
+                    by_mode=r.by_mode,
+                )
                 for r in self.requests.values()
             ],
             open_texts=sorted(self.open_texts),
@@ -125,7 +141,11 @@ class Turn:
         turn.items = dict(stored.items)
         turn.requests = {
             request.request: OpenRequest(
-                request.request, request.message_id, request.options, own_tool=request.own_tool
+                request.request,
+                request.message_id,
+                request.options,
+                own_tool=request.own_tool,
+                by_mode=request.by_mode,
             )
             for request in stored.requests
         }

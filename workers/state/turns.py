@@ -21,7 +21,7 @@ from termal.wire.errors import Busy, Conflict, Internal, NotFound, NotImplemente
 from termal.wire.operation import WRITE_S
 from termal.wire.runtime_operations import TURN_START, TURN_STOP, StartTurn, StopTurn, TurnTaken
 from termal.wire.session_operations import PromptImage
-from termal.wire.turns import SessionSpec
+from termal.wire.turns import SessionSpec, TurnEnded
 from workers.state.change import Book, Change
 from workers.state.clock import now_text
 from workers.state.runtimes import Runtimes
@@ -29,6 +29,7 @@ from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
 from workers.state.wake_entries import started
 from workers.state.woken_turns import WokenTurns
+from workers.state.workspace import NO_END, add_files
 from workers.state.write_lock import restricted
 
 REPLY_S = 0.3
@@ -129,19 +130,20 @@ class Turns:
             self.woken.taken(record, turn)
             turn.taken(None)
 
-    def end(self, record: SessionRecord, turn: Turn, ending: Ending, detail: str = "") -> None:
-        """``turn`` is over: the transcript says so in one commit, then the queue may go on."""
+    def end(self, record: SessionRecord, turn: Turn, ending: Ending, detail: str = "", end: TurnEnded = NO_END) -> None:
+        """``turn`` is over: the transcript says so in one commit, then the queue may go on. ``end``: as it was told."""
         verdict = end_of_turn(ending, record.agent, detail)
         change = self._book.change()
-        self.close(change, record, verdict)
+        self.close(change, record, verdict, end)
         if verdict.drain == "head":
             turn.phase = "ended"
         else:
             self.retire(record, turn)
         change.commit(after=lambda: self.after_end(record, turn, verdict))
 
-    def close(self, change: Change, record: SessionRecord, verdict: Verdict) -> None:
-        """Everything open ends, the closing text is appended, the status is what it is after the turn."""
+    def close(self, change: Change, record: SessionRecord, verdict: Verdict, end: TurnEnded = NO_END) -> None:
+        """Everything open ends, the files of ``end`` and the closing text are appended, the status is what it is after
+        the turn."""
         record.status = verdict.status
         record.live = None
         record.stored = replace(
@@ -151,6 +153,7 @@ class Turns:
             active_codex_reasoning_effort=UNSET,
         )
         change.close(record, verdict.close)
+        add_files(self._book.registry, change, record, end.files, end.more_files)
         if verdict.text is not None:
             self.say(change, record, verdict.text)
         if not record.preview.strip():

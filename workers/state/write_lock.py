@@ -20,6 +20,15 @@ def check_may_change(registry: Registry, record: SessionRecord) -> None:
         raise Forbidden("this delegated session may only read", reason="readOnlyLocked")
 
 
+def may_write(registry: Registry, record: SessionRecord) -> bool:
+    """Whether `check_may_write` refuses nothing."""
+    try:
+        check_may_write(registry, record)
+    except Forbidden:
+        return False
+    return True
+
+
 def check_may_write(registry: Registry, record: SessionRecord) -> None:
     """The same, and for every session whose project or directory overlaps that of an active read-only delegation."""
     check_may_change(registry, record)

@@ -1,0 +1,84 @@
+"""Agents that end right after their start: pauses that grow, a place to park, and what ends either."""
+
+from workers.runtime import starts as module
+from workers.runtime.starts import Starts
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at_s = 100.0
+
+    def __call__(self) -> float:
+        return self.at_s
+
+
+def exits(starts: Starts, clock: Clock, times: int) -> str:
+    """So many starts one after the other, each after the pause of the one before."""
+    said = ""
+    for _ in range(times):
+        clock.at_s += 60.0
+        said = starts.exited("Mine", "it ended at once: no such file", began_s=clock())
+    return said
+
+
+def test_an_agent_that_never_failed_may_be_started() -> None:
+    assert Starts(Clock()).why_not("Mine") is None
+
+
+def test_each_further_exit_makes_the_next_start_wait_longer() -> None:
+    clock = Clock()
+    starts = Starts(clock)
+    waits = []
+    for _ in range(module.MOST_EXITS - 1):
+        exits(starts, clock, 1)
+        waits.append(starts.troubles["Mine"].until_s - clock())
+        assert starts.why_not("Mine") is not None
+        clock.at_s = starts.troubles["Mine"].until_s
+        assert starts.why_not("Mine") is None, "the pause is over"
+    assert waits == [0.5, 1.0, 2.0, 4.0]
+
+
+def test_too_many_in_a_row_park_it_and_say_what_to_do() -> None:
+    clock = Clock()
+    starts = Starts(clock)
+    assert exits(starts, clock, module.MOST_EXITS - 1) == "it ended at once: no such file"
+    said = exits(starts, clock, 1)
+    assert "it ended at once: no such file. " in said
+    assert "`termal agents --retry Mine`" in said
+    clock.at_s += 1e6
+    assert starts.why_not("Mine") == said
+    assert starts.why_not("Other") is None
+
+
+def test_a_start_that_succeeds_begins_the_count_anew() -> None:
+    clock = Clock()
+    starts = Starts(clock)
+    exits(starts, clock, module.MOST_EXITS - 1)
+    starts.came_up("Mine")
+    exits(starts, clock, 1)
+    assert starts.troubles["Mine"].exits == 1
+
+
+def test_starts_that_were_under_way_together_count_once() -> None:
+    clock = Clock()
+    starts = Starts(clock)
+    began_s = clock()
+    clock.at_s += 1.0
+    for _ in range(20):
+        starts.exited("Mine", "it ended", began_s=began_s)
+    assert starts.troubles["Mine"].exits == 1
+
+
+def test_whoever_listens_hears_of_each_change_and_of_no_other() -> None:
+    clock = Clock()
+    starts = Starts(clock)
+    heard: list[int] = []
+    starts.on_changed.append(lambda: heard.append(len(starts.troubles)))
+    starts.came_up("Mine")
+    starts.forgive_all()
+    assert heard == []
+    exits(starts, clock, 2)
+    starts.forgive("Mine")
+    exits(starts, clock, 1)
+    starts.forgive_all()
+    assert heard == [1, 1, 0, 1, 0]
