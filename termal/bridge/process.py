@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from termal.bridge.backend import Backend
 from termal.bridge.caller import Caller
-from termal.bridge.sdk import SessionMessage, create_context_streams
-from termal.bridge.sdk import serve as serve_streams
+from termal.bridge.eras import Eras
 from termal.bridge.server import Bridge
 from termal.bridge.stdio import Pipe, Wire
 from termal.client.call import Call
@@ -25,27 +24,22 @@ async def serve(session_id: str, sender: Sender) -> int:
     pipe = Pipe()
     backend = Backend(session_id, sender)
     bridge = Bridge(backend, Caller(backend))
-    feed, read_stream = create_context_streams[SessionMessage | Exception](0)
-    write_stream, given = create_context_streams[SessionMessage](0)
-    wire = Wire(pipe.put, feed)
+    eras = Eras(bridge.registry())
+    wire = Wire(pipe.put, eras)
     lines: asyncio.Queue[bytes | None] = asyncio.Queue()
     pipe.start(lines.put_nowait, _nobody_reads)
 
     async def take() -> None:
-        async with feed:
+        try:
             while (line := await lines.get()) is not None:
                 await wire.take(line)
-
-    async def give() -> None:
-        async with given:
-            async for message in given:
-                wire.give(message.message)
+        finally:
+            await eras.close()
 
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(take())
-            group.create_task(give())
-            await serve_streams(bridge.registry(), read_stream, write_stream)
+            await eras.run(wire.give)
     finally:
         bridge.close()
         await sender.close()

@@ -7,6 +7,7 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    PROTOCOL_VERSION_META_KEY,
     CallToolRequestParams,
     JSONRPCNotification,
     JSONRPCRequest,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 __all__ = [
+    "VERSION_KEY",
     "CallToolRequestParams",
     "Entry",
     "JSONRPCNotification",
@@ -31,6 +33,9 @@ __all__ = [
     "create_context_streams",
     "serve",
 ]
+
+VERSION_KEY = PROTOCOL_VERSION_META_KEY
+"""Under which a request of the newer way of speaking names its version, in ``_meta``."""
 
 
 class Entry(NamedTuple):

@@ -19,6 +19,11 @@ LIST_S = 5.0
 LOOK_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 """While the daemon cannot say what the caller is; the last one is repeated."""
 MODERN_VERSIONS = ["2026-07-28"]
+"""In which every request names its version and nobody shakes hands. There a list that has grown is not told of: the
+agent is told instead that what it got is stale at once."""
+COMPLETE = {"resultType": "complete"}
+"""What results must have there."""
+FRESH = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"}
 
 
 class Bridge:
@@ -51,17 +56,17 @@ class Bridge:
         return {}
 
     async def _discover(self, _context: Any, _params: Any) -> dict[str, Any]:
-        return {"supportedVersions": MODERN_VERSIONS, "capabilities": {"tools": {"listChanged": False}}}
+        return {**FRESH, "supportedVersions": MODERN_VERSIONS, "capabilities": {"tools": {"listChanged": False}}}
 
     async def _list(self, context: Any, _params: Any) -> dict[str, Any]:
         verdict = await self._caller.verdict(limit_s=LIST_S)
-        if verdict.kind == "unknown":
+        if verdict.kind == "unknown" and not _is_modern(context):
             self._listed_less = context.session
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look_again())
-        else:
+        elif verdict.kind != "unknown":
             await self._tell()
-        return {"tools": listed(verdict)}
+        return {**(FRESH if _is_modern(context) else {}), "tools": listed(verdict)}
 
     async def _call(self, context: Any, params: Any) -> dict[str, Any]:
         async def report(done: int, total: int, message: str) -> None:
@@ -69,7 +74,7 @@ class Bridge:
 
         answer = await _answer(call(self._backend, self._caller, params.name, params.arguments or {}, report))
         await self._tell()
-        return answer
+        return {**(COMPLETE if _is_modern(context) else {}), **answer}
 
     async def _look_again(self) -> None:
         waits = iter(LOOK_AGAIN_S)
@@ -84,6 +89,10 @@ class Bridge:
         session, self._listed_less = self._listed_less, self._listed_less if not self._caller.known else None
         if session is not None and self._caller.known:
             await session.send_tool_list_changed()
+
+
+def _is_modern(context: Any) -> bool:
+    return context.protocol_version in MODERN_VERSIONS
 
 
 async def _answer(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
