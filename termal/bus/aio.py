@@ -9,7 +9,7 @@ import contextlib
 
 import zmq
 
-from termal.bus.loop import Callback, OnFault, Pollable, Timer
+from termal.bus.loop import Callback, OnFault, Pollable, Timer, readable
 
 
 class AioLoop:
@@ -20,7 +20,7 @@ class AioLoop:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._callbacks: dict[Pollable, Callback] = {}
         self._descriptors: dict[Pollable, int] = {}
-        self._again: set[Pollable] = set()
+        self._again: set[zmq.Socket[bytes]] = set()
         self._passes: tuple[Callback, ...] = ()
         self._flushes: tuple[Callback, ...] = ()
         self._scheduled = False
@@ -40,7 +40,8 @@ class AioLoop:
 
     def remove(self, source: Pollable) -> None:
         self._callbacks.pop(source, None)
-        self._again.discard(source)
+        if not isinstance(source, int):
+            self._again.discard(source)
         descriptor = self._descriptors.pop(source, None)
         if descriptor is not None:
             self._loop.remove_reader(descriptor)
@@ -118,7 +119,7 @@ class AioLoop:
         again, self._again = self._again, set()
         for source in again:
             callback = self._callbacks.get(source)
-            if callback is not None:
+            if callback is not None and readable(source):
                 self._run(callback)
         for hook in self._passes:
             self._run(hook)

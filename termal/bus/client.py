@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import zmq
 
 from termal.bus.call import GRACE_S, Call, Deadlines, Done
-from termal.bus.loop import Loop, Timer
+from termal.bus.loop import Loop, Timer, readable
 from termal.bus.refusal import unanswered
 from termal.bus.sockets import DRAIN, HIGH_WATER_REQUESTS, configure, configure_caller, endpoint, settle
 from termal.wire.codec import decode, encode
@@ -176,15 +176,20 @@ class Client:
                 frame = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            try:
-                answers = unpack_answers(frame)
-            except MalformedFrame as error:
-                # The calls that it may have answered end at their deadlines.
-                self._loop.fault(error)
-                continue
-            for answer in answers:
-                self._answered(answer)
+            self._take(frame)
+            if not readable(self._socket):
+                return
         self._loop.touched(self._socket)
+
+    def _take(self, frame: bytes) -> None:
+        try:
+            answers = unpack_answers(frame)
+        except MalformedFrame as error:
+            # The calls that it may have answered end at their deadlines.
+            self._loop.fault(error)
+            return
+        for answer in answers:
+            self._answered(answer)
 
     def _answered(self, answer: Answer) -> None:
         call = self._calls.pop(answer.id, None)

@@ -8,6 +8,7 @@ Two real implementations: `PollLoop` here, `AioLoop` in `termal.bus.aio`.
 import heapq
 import itertools
 import os
+import select
 import sys
 import threading
 import time
@@ -60,7 +61,7 @@ class Loop(Protocol):
     def add(self, source: Pollable, callback: Callback) -> None: ...
     def remove(self, source: Pollable) -> None: ...
     def touched(self, source: Pollable) -> None:
-        """Look at this socket again in the next pass (after each send: its descriptor is edge-triggered)."""
+        """Look at this socket again (after each send, or while it may hold more): its descriptor is edge-triggered."""
 
     def on_pass(self, hook: Callback) -> None: ...
     def on_flush(self, hook: Callback) -> None: ...
@@ -78,15 +79,21 @@ class Loop(Protocol):
 
 
 class PollLoop:
-    """zmq.Poller, level-triggered: nothing to re-check after a send. For workers that need no asyncio.
+    """The descriptors of all sources in one ``poll``. For workers that need no asyncio.
+
+    PERF: zmq.Poller asks every socket for its state, twice in each pass: with five of them eleven system calls, most of
+    them for sockets where nothing happened. Here only those are asked that were touched.
 
     ``on_fault`` gets what a callback raised (`fault_logger` writes it to a log); without one it goes to stderr.
     """
 
     def __init__(self, on_fault: OnFault | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._poller = zmq.Poller()
-        self._callbacks: dict[object, Callback] = {}
+        self._poller = select.poll()
+        self._callbacks: dict[Pollable, Callback] = {}
+        self._descriptors: dict[Pollable, int] = {}
+        self._sources: dict[int, Pollable] = {}
+        self._touched: set[zmq.Socket[bytes]] = set()
         self._passes: tuple[Callback, ...] = ()
         self._flushes: tuple[Callback, ...] = ()
         self._timers: list[tuple[float, int, Timer]] = []
@@ -106,15 +113,25 @@ class PollLoop:
         return self._context
 
     def add(self, source: Pollable, callback: Callback) -> None:
-        self._poller.register(source, zmq.POLLIN)
+        descriptor = source if isinstance(source, int) else int(source.getsockopt(zmq.FD))
         self._callbacks[source] = callback
+        self._descriptors[source] = descriptor
+        self._sources[descriptor] = source
+        self._poller.register(descriptor, select.POLLIN)
+        self.touched(source)
 
     def remove(self, source: Pollable) -> None:
-        if self._callbacks.pop(source, None) is not None:
-            self._poller.unregister(source)
+        if self._callbacks.pop(source, None) is None:
+            return
+        descriptor = self._descriptors.pop(source)
+        del self._sources[descriptor]
+        self._poller.unregister(descriptor)
+        if not isinstance(source, int):
+            self._touched.discard(source)
 
     def touched(self, source: Pollable) -> None:
-        """The poller looks at the sockets themselves."""
+        if not isinstance(source, int):
+            self._touched.add(source)
 
     def on_pass(self, hook: Callback) -> None:
         self._passes = (*self._passes, hook)
@@ -155,7 +172,11 @@ class PollLoop:
 
     def one_pass(self, wait_s: float) -> None:
         """Wait at most ``wait_s`` seconds for something to happen, and do it."""
-        for source, _ in self._poller.poll(max(0, int(wait_s * 1000 + 0.999))):
+        ready = self._readable()
+        polled = self._poller.poll(0 if ready else max(0, int(wait_s * 1000 + 0.999)))
+        for descriptor, _ in polled:
+            ready[self._sources[descriptor]] = None
+        for source in ready:
             callback = self._callbacks.get(source)
             if callback is not None:
                 self._run(callback)
@@ -178,6 +199,11 @@ class PollLoop:
         self._timers.clear()
         self._handed.clear()
         self._context.destroy(linger=0)
+
+    def _readable(self) -> dict[Pollable, None]:
+        """The touched sockets that have something."""
+        touched, self._touched = self._touched, set()
+        return {socket: None for socket in touched if socket in self._callbacks and readable(socket)}
 
     def _run(self, callback: Callback) -> None:
         try:
@@ -222,6 +248,11 @@ class PollLoop:
         self._woken = False
         for _ in range(len(self._handed)):
             self._run(self._handed.popleft())
+
+
+def readable(socket: "zmq.Socket[bytes]") -> bool:
+    """Whether there is a message, never in a closed one. PERF: half the price of a receive that finds none."""
+    return not socket.closed and bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
 def fault_logger(log: Journal) -> OnFault:

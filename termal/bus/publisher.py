@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zmq
 
-from termal.bus.loop import Loop
+from termal.bus.loop import Loop, readable
 from termal.bus.sockets import (
     DRAIN,
     HIGH_WATER_EVENTS,
@@ -152,6 +152,8 @@ class Subscriber:
                 continue
             for event in events:
                 self._take(event)
+            if not readable(self._socket):
+                return
         self._loop.touched(self._socket)
 
     def _take(self, event: Event) -> None:

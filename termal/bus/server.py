@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import zmq
 
-from termal.bus.loop import Journal, Loop, Timer
+from termal.bus.loop import Journal, Loop, Timer, readable
 from termal.bus.refusal import drained, not_started
 from termal.bus.sockets import DRAIN, HIGH_WATER_REQUESTS, RoleLock, configure, endpoint
 from termal.wire.codec import UNENCODABLE, decode, encode
@@ -162,6 +162,8 @@ class Server:
             except zmq.Again:
                 return
             self._message(frames)
+            if not readable(self._socket):
+                return
         self._loop.touched(self._socket)
 
     def _message(self, frames: list[bytes]) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import msgspec
 import typer
 
+from termal.model.session import BUILT_IN_AGENTS
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -38,6 +40,17 @@ BaseUrl = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script instead of text.")]
 
+
+
+def agent_name(text: str | None) -> str | None:
+    """The built-in agent of that name however it is written; a name of the user's own as it is."""
+    return next((name for name in BUILT_IN_AGENTS if text and name.casefold() == text.casefold()), text)
+
+
+Agent = Annotated[
+    str | None,
+    typer.Option("--agent", callback=agent_name, help="Codex, Claude, Cursor, Gemini, OpenCode, Demo or one of yours."),
+]
 Session = Annotated[
     str, typer.Argument(metavar="SESSION", help="Id of the session, as `termal sessions list` shows it.")
 ]
@@ -59,6 +72,13 @@ def one_line(text: str, limit: int = LINE_CHARS) -> str:
     """``text`` for one cell or one line: printable, cut off after ``limit`` characters."""
     line = " ".join(printable(text).split())
     return line if len(line) <= limit else line[: limit - 1] + "\u2026"
+
+
+def read_input() -> str:
+    """All of standard input. A person at a terminal is told that it is waited for."""
+    if sys.stdin.isatty():
+        complain("type the text; Ctrl-D on a line of its own ends it")
+    return sys.stdin.read()
 
 
 def say(text: str = "", *, end: str = "\n") -> None:

@@ -76,6 +76,12 @@ def address(home: str | None, base_url: str | None) -> str:
     return running.url
 
 
+def is_of(home: str | None, url: str) -> bool:
+    """Whether the newest daemon of that directory listens there: what its files say is about nobody else's."""
+    running = read_running(find_home(home))
+    return running is not None and running.url.rstrip("/") == url.rstrip("/")
+
+
 def answer_limit_s() -> float:
     """What is left of `ANSWER_S`, counted from the start of this process."""
     started = start_time(os.getpid())
@@ -95,10 +101,9 @@ def token_for(home: str | None, url: str) -> str | None:
     named = os.environ.get(TOKEN_VARIABLE)
     if named:
         return named
-    place = find_home(home)
-    running = read_running(place)
-    if running is None or running.url.rstrip("/") != url.rstrip("/"):
+    if not is_of(home, url):
         return None
+    place = find_home(home)
     try:
         return read_owner_token(place.owner_token)
     except (OSError, UnicodeDecodeError) as error:

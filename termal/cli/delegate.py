@@ -39,7 +39,7 @@ app = command_app()
 
 @app.callback()
 def _delegate() -> None:
-    """Spawn, list, look at, read, cancel, continue and wait for delegated work."""
+    """Spawn, look at, wait for and end delegated work."""
 
 
 @app.command()
@@ -48,7 +48,9 @@ def spawn(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The task; '-' or nothing: standard input.")] = "-",
     *,
     title: Annotated[str | None, typer.Option(help="Name of the work and of the child session.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Who does it (else the agent of SESSION).")] = None,
+    agent: Annotated[
+        str | None, typer.Option(callback=agent_name, help="Who does it (else the agent of SESSION).")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="Model of the child (else the default of its agent).")] = None,
     mode: Annotated[str | None, typer.Option(help="reviewer (the default) or explorer.")] = None,
     cwd: Annotated[str | None, typer.Option(metavar="DIR", help="Where the child works (else as SESSION).")] = None,
@@ -64,11 +66,11 @@ def spawn(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Give a task to a child session and print the id of the delegation. Exit 1 if the child could not start."""
+    """Give a task to a child session; print the delegation's id. Exit 1 if the child could not start."""
     if own and not isolated:
         fail("--own needs --isolated: a child that may only read changes nothing", 2)
     wanted: dict[str, Any] = {
-        "prompt": sys.stdin.read() if prompt == "-" else prompt,
+        "prompt": read_input() if prompt == "-" else prompt,
         "title": title,
         "agent": agent,
         "model": model,
@@ -165,7 +167,7 @@ def followup(
     as_json: Json = False,
 ) -> None:
     """Give the child of ended work another turn. Exit 4 while it works, and for work that was canceled."""
-    text = sys.stdin.read() if message == "-" else message
+    text = read_input() if message == "-" else message
     used = key or new_key()
     call = delegations.follow_up(session, delegation, text)
     with told(as_json, key=used), connect(home, base_url) as http:

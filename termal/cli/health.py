@@ -4,7 +4,7 @@ import typer
 
 from termal.cli.census import take_census
 from termal.cli.console import BaseUrl, Home, Json, command_app, say, say_json
-from termal.cli.daemon import NotRunning, address, answer_limit_s, token_for
+from termal.cli.daemon import NotRunning, address, answer_limit_s, is_of, token_for
 from termal.cli.figures import as_count
 from termal.client.errors import Unreachable
 from termal.client.http import Http
@@ -39,6 +39,8 @@ def _ask(home: str | None, base_url: str | None) -> tuple[Health, str]:
     except NotRunning:
         return _down(home, "")
     except (Unreachable, TermalError) as error:
+        if not is_of(home, url):
+            return Health(ok=False, state="down", version="", workers={}), str(error)
         return _down(home, str(error))
     return found, explain(found, url)
 

@@ -76,7 +76,7 @@ def read(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Print the messages of a mailbox that the session has not acknowledged. Reading acknowledges nothing."""
+    """Print what the session has not acknowledged of a mailbox. Reading acknowledges nothing."""
     with told(as_json), connect(home, base_url) as http:
         found = find(http, session, mailbox)
         start = _cursor(found, session) if after is None else after
@@ -105,7 +105,7 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Send a message. It is stored when this returns, whether or not the receiver could be told of it yet."""
-    body = sys.stdin.read() if text == "-" else text
+    body = read_input() if text == "-" else text
     used = key or new_key()
     call = mailboxes.send(session, target, body, idempotency_key=used, topic=topic, state_stamp=stamp)
     with told(as_json, key=used), connect(home, base_url) as http:
@@ -132,7 +132,7 @@ def ack(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Acknowledge everything up to a message, without THROUGH up to the latest: the session is done with it."""
+    """Acknowledge everything up to a message. Without THROUGH up to the latest: the session is done with it."""
     with told(as_json), connect(home, base_url) as http:
         found = find(http, session, mailbox)
         call = mailboxes.acknowledge(
@@ -160,7 +160,7 @@ def sent(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Show what became of the messages that the session sent, the newest first."""
+    """Show what became of the messages that it sent, newest first."""
     with told(as_json), connect(home, base_url) as http:
         page = http.run(mailboxes.sent(session, state=state, limit=limit))
     if as_json:

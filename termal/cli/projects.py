@@ -41,7 +41,7 @@ def add(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Make a project and print its id; the same directory again is the same project."""
+    """Make a project and print its id. The same directory again is the same project."""
     with connect(home, base_url) as http:
         project_id = http.create_project(str(root.absolute()), name=name).project_id
     if as_json:

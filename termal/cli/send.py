@@ -42,7 +42,7 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Send a prompt. It is stored when this returns: running, or queued behind what runs."""
-    prompt = sys.stdin.read() if text == "-" else text
+    prompt = read_input() if text == "-" else text
     if not prompt.strip():
         fail("the prompt is empty", 2)
     with connect(home, base_url) as http:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from termal.cli.console import (
+    Agent,
     BaseUrl,
     Home,
     Json,
@@ -24,6 +25,7 @@ from termal.cli.daemon import connect
 from termal.cli.figures import as_count
 from termal.cli.ndjson import copy_lines, pieces_of, save_lines
 from termal.model import session as model
+from termal.rules.settings import setting_names
 
 app = command_app()
 
@@ -49,9 +51,7 @@ def list_sessions(home: Home = None, base_url: BaseUrl = None, as_json: Json = F
 @app.command()
 def create(
     *,
-    agent: Annotated[
-        str | None, typer.Option(help="Codex, Claude, Cursor, Gemini, OpenCode, Demo or one of yours.")
-    ] = None,
+    agent: Agent = None,
     name: Annotated[str | None, typer.Option(help="Name to show; the daemon makes one up.")] = None,
     workdir: Annotated[Path | None, typer.Option(help="Directory of the agent (else the current one).")] = None,
     project: Annotated[
@@ -67,7 +67,7 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Create a session and print its id."""
-    settings = _settings(setting or [], "--setting ")
+    settings = _settings(setting or [], "--setting ", setting_names(new=True))
     folder = str((workdir or Path.cwd()).absolute())
     with connect(home, base_url) as http:
         made = http.create_session(
@@ -117,8 +117,8 @@ def set_settings(
     base_url: BaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Change the settings of a session from its next turn on: all that is given, or nothing."""
-    values: dict[str, str | bool] = {**_settings(pairs, "")}
+    """Change settings of a session from its next turn on. All that is given is changed, or nothing."""
+    values: dict[str, str | bool] = {**_settings(pairs, "", setting_names(new=False) | {"name", "model"})}
     name, model = values.pop("name", None), values.pop("model", None)
     fast = values.get("codexFastMode")
     if fast in ("true", "false"):
@@ -136,13 +136,15 @@ def set_settings(
         say(f"{session} changed")
 
 
-def _settings(pairs: list[str], option: str) -> dict[str, str]:
-    """``NAME=VALUE`` of each; ends the command for anything else."""
+def _settings(pairs: list[str], option: str, known: frozenset[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of each; ends the command for anything else: the daemon passes over what it does not know."""
     settings = {}
     for pair in pairs:
         key, found, value = pair.partition("=")
         if not found or not key:
             fail(f"{option}{pair!r}: write it as NAME=VALUE", 2)
+        if key not in known:
+            fail(f"{option}{pair!r}: there is no such setting; there are {', '.join(sorted(known))}", 2)
         settings[key] = value
     return settings
 

@@ -7,8 +7,8 @@ import typer
 from rich.live import Live
 
 from termal.cli.census import take_census
-from termal.cli.console import BaseUrl, Home, Json, command_app, complain, say_json, table_console
-from termal.cli.daemon import ANSWER_S, NotRunning, address, answer_limit_s, token_for
+from termal.cli.console import BaseUrl, Home, Json, command_app, complain, printable, say_json, table_console
+from termal.cli.daemon import ANSWER_S, NotRunning, address, answer_limit_s, is_of, token_for
 from termal.cli.tables import show_status
 from termal.client.errors import Unreachable
 from termal.client.http import Http
@@ -42,7 +42,10 @@ def status(
 
 
 def read_status(home: str | None, base_url: str | None, limit_s: float) -> DaemonStatus:
-    """The daemon's answer, or the census of its data directory when none came in ``limit_s`` seconds."""
+    """The daemon's answer, or the census of its data directory when none came in ``limit_s`` seconds.
+
+    Raises `Unreachable` or `TermalError` for an address of which no file here knows anything.
+    """
     try:
         url = address(home, base_url)
     except NotRunning:
@@ -51,11 +54,16 @@ def read_status(home: str | None, base_url: str | None, limit_s: float) -> Daemo
         with Http(url, reply_s=limit_s, repeat_s=0.0, token=token_for(home, url)) as http:
             return http.status()
     except (Unreachable, TermalError) as error:
+        if not is_of(home, url):
+            raise
         return take_census(find_home(home), str(error))
 
 
 def _watch(home: str | None, base_url: str | None) -> None:
     with Live(console=table_console(), auto_refresh=False, screen=False) as live:
         while True:
-            live.update(show_status(read_status(home, base_url, ANSWER_S)), refresh=True)
+            try:
+                live.update(show_status(read_status(home, base_url, ANSWER_S)), refresh=True)
+            except (Unreachable, TermalError) as error:
+                live.update(printable(str(error)), refresh=True)
             time.sleep(_REFRESH_S)

@@ -36,7 +36,7 @@ def _worktrees() -> None:
 
 @app.command("list")
 def list_worktrees(home: Home = None, as_json: Json = False) -> None:
-    """List all worktrees of the data directory with their size and state."""
+    """List the worktrees of the data directory, their size and state."""
     found = worktrees(Shelf(find_home(home).worktrees))
     if as_json:
         say_json(found)

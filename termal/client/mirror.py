@@ -1,4 +1,5 @@
-"""The whole daemon as a client holds it: snapshots and deltas in, sessions, delegations and waits out. No I/O."""
+"""The whole daemon as a client holds it: snapshots and deltas in, sessions, delegations, waits and what Codex tells of
+the account out. No I/O."""
 
 from typing import Any
 
@@ -24,6 +25,7 @@ class Mirror:
         self.projects: dict[str, Json] = {}
         self.delegations: dict[str, Json] = {}
         self.waits: dict[str, Json] = {}
+        self.codex: Json = {}
         self._adopted = -1
         self._lives: set[str] = set()
         self._behind = False
@@ -66,6 +68,7 @@ class Mirror:
         self.projects = {str(project.get("id")): project for project in state.projects}
         self.delegations = {str(row.get("id")): row for row in state.delegations}
         self.waits = {str(row.get("id")): row for row in state.delegation_waits}
+        self.codex = state.codex
         return True
 
     def _apply(self, delta: Delta) -> None:
@@ -81,6 +84,8 @@ class Mirror:
             self.waits[str(delta.wait.get("id"))] = delta.wait
         elif delta.wait_id is not None:
             self.waits.pop(delta.wait_id, None)
+        if delta.codex is not None:
+            self.codex = delta.codex
 
     def _touch(self, session_id: str, delta: Delta) -> None:
         session = self.sessions.get(session_id)

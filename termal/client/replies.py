@@ -42,8 +42,15 @@ class State(Record, frozen=True):
     sessions: list[Session] = []
     agent_readiness: list[Readiness] = []
     projects: list[dict[str, Any]] = []
+    codex: dict[str, Any] = {}
     delegations: list[dict[str, Any]] = []
     delegation_waits: list[dict[str, Any]] = []
+
+
+class AgentRows(Record, frozen=True):
+    """Every agent that the daemon knows, and whether it can be used."""
+
+    agents: list[Readiness]
 
 
 class ProjectMade(Record, frozen=True):
@@ -106,6 +113,7 @@ class Delta(Record, frozen=True):
     result: dict[str, Any] | None = None
     wait: dict[str, Any] | None = None
     wait_id: str | None = None
+    codex: dict[str, Any] | None = None
 
     def session_status(self) -> SessionStatus | None:
         """The status of the session after this event, None when the event does not say (a command has its own)."""

@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from termal.client.call import Call, read, write
-from termal.client.replies import Health, ProjectMade, State
+from termal.client.replies import AgentRows, Health, ProjectMade, State
 from termal.model.search import SearchResponse
 from termal.model.status import DaemonStatus
 
@@ -20,6 +20,15 @@ def status() -> Call[DaemonStatus]:
 
 def state() -> Call[State]:
     return read("/api/state", State)
+
+
+def agents() -> Call[AgentRows]:
+    return read("/api/agents", AgentRows)
+
+
+def retry_agent(agent: str) -> Call[AgentRows]:
+    """An agent that ended right after its last starts may be started again."""
+    return write(f"/api/agents/{quote(agent, safe='')}/retry", AgentRows, repeatable=True)
 
 
 def search(
