@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests.support.waiting import wait_until
 FINISHED = 1000
 SPAWNS = int(os.environ.get("TERMAL_BENCH_SPAWNS", "60"))
 FAN_INS = 200
-ROUNDS = int(os.environ.get("TERMAL_BENCH_WAKEUPS", "500"))
+ROUNDS = int(os.environ.get("TERMAL_BENCH_WAKEUPS", "25"))
+"""Of 500, which take minutes, `tests.chaos.test_lost_wakeups` can be told as well."""
+AGENT = Path(__file__).parents[1] / "tests" / "support" / "acp_agent.py"
 SPAWN_MS = 40.0
 RATIO = 1.1
 RESUME_MS = (25.0, 100.0)
@@ -63,7 +66,7 @@ class Spawner:
     def spawn_ms(self) -> float:
         path = f"/api/sessions/{self.parent}/delegations"
         began = time.perf_counter()
-        made = self._post(path, {"prompt": "wait 30", "mode": "explorer"})
+        made = self._post(path, {"prompt": "Look around.", "mode": "explorer", "agent": "quick"})
         took = (time.perf_counter() - began) * 1e3
         self._post(f"{path}/{made['delegation']['id']}/cancel", {})
         return took
@@ -74,8 +77,20 @@ class Spawner:
         return json.loads(answer)
 
 
+def with_agent(home: Path) -> None:
+    """An agent whose start costs little and that works until it is stopped: the children are not what is measured."""
+    home.mkdir(mode=0o700)
+    script, log = home.with_suffix(".json"), home.with_suffix(".log")
+    steps = [{"wait_for": "session/cancel"}, {"result": {"stopReason": "cancelled"}}]
+    script.write_text(json.dumps({"log": str(log), "prompt": steps}))
+    command = json.dumps([sys.executable, "-S", str(AGENT), str(script)])
+    (home / "config.toml").write_text(f"[agents.quick]\ncommand = {command}\n")
+
+
 def spawns() -> bool:
     with tempfile.TemporaryDirectory(prefix="tml-") as folder:
+        for name in ("empty", "full"):
+            with_agent(Path(folder) / name)
         empty = Daemon(Path(folder) / "empty", faults=False)
         full = Daemon(Path(folder) / "full", faults=False)
         with empty, full:

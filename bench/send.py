@@ -2,9 +2,9 @@
 
 import itertools
 import json
+import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,12 +31,16 @@ _keys = itertools.count()
 
 
 def sends(url: str, pairs: list[tuple[str, str]]) -> Next:
-    """Client n writes for the n-th pair; every message has a key of its own."""
+    """Client n writes for the n-th pair; every message has a key of its own. Nothing else is made while it is timed."""
+    key = "bench-%010d"
+    templates = []
+    for sender, target in pairs:
+        body = json.dumps({"targetSessionId": target, "message": BODY, "idempotencyKey": key % 0}).encode()
+        whole = request(url, "POST", f"/api/sessions/{sender}/mailboxes/send", body)
+        templates.append(whole.replace((key % 0).encode(), key.encode()))
 
     def following(client: int) -> bytes:
-        sender, target = pairs[client % len(pairs)]
-        body = {"targetSessionId": target, "message": BODY, "idempotencyKey": f"bench-{next(_keys)}"}
-        return request(url, "POST", f"/api/sessions/{sender}/mailboxes/send", json.dumps(body).encode())
+        return templates[client % len(templates)] % next(_keys)
 
     return following
 
@@ -159,19 +163,7 @@ def in_large_mailboxes() -> bool:
 # -------------------------------------------------------------- beside a transcript
 
 
-def transcript() -> Iterator[bytes]:
-    """An exported session of about a gigabyte, without its footer: it is stored, and then refused."""
-    head = b'{"format":"termal-session","version":1,"session":{"name":"big","emoji":"DM",'
-    yield head + b'"agent":"Demo","workdir":"/tmp","model":"auto"}}\n'
-    text = "words of a long answer " * 700
-    for number in range(TRANSCRIPT_MB * 1_000_000 // len(text)):
-        message = {"type": "text", "id": f"message-{number}", "timestamp": "now", "author": "assistant", "text": text}
-        yield json.dumps(message).encode() + b"\n"
-
-
 def beside_a_transcript() -> bool:
-    import httpx  # noqa: PLC0415 - for the upload alone
-
     with tempfile.TemporaryDirectory(prefix="tml-") as folder:
         daemon = Daemon(Path(folder) / "home", faults=False)
         with StoredSessions(daemon.home.termal_db, folder) as store:
@@ -182,16 +174,16 @@ def beside_a_transcript() -> bool:
             loop, following = Clients(daemon.url, 1), sends(daemon.url, [(names[0], names[1])])
             loop.run(following, WARM_S)
             quiet = of_rounds([loop.run(following, ROUND_S) for _ in range(ROUNDS)])
-            path = f"{daemon.url}/api/sessions/import"
-            kind = {"Content-Type": "application/x-ndjson"}
-            upload = threading.Thread(target=lambda: httpx.post(path, content=transcript(), headers=kind, timeout=None))
-            upload.start()
+            # Of its own, so that it takes no time of those who are timed here.
+            upload = subprocess.Popen([sys.executable, "-m", "bench.upload", daemon.url, str(TRANSCRIPT_MB)])
             loop.run(following, WARM_S)
             rounds: list[Run] = []
-            while upload.is_alive() and len(rounds) < ROUNDS:
+            while upload.poll() is None and len(rounds) < ROUNDS:
                 rounds.append(loop.run(following, ROUND_S))
-            upload.join()
+            upload.terminate()
+            upload.wait()
             loop.close()
+        assert rounds, "the upload ended before anything could be measured beside it"
         run = of_rounds(rounds)
         times = run.p50_ms / quiet.p50_ms
         figure = f"{run.p50_ms:.2f} ms ({times:.2f} x {quiet.p50_ms:.2f} ms)"
