@@ -197,31 +197,25 @@ def test_a_provider_that_refuses_ends_in_an_error_that_names_it(scene: Scene, da
         assert "scripted refusal" in user.said()
 
 
-ORDER = {
-    "Claude": ("text", "command", "approval", "text"),
-    "Codex": ("text", "command", "approval", "text"),
-    "Gemini": ("text", "command", "approval", "text"),
-    "OpenCode": ("text", "command", "approval", "text"),
-}
-
-
 def test_the_transcript_holds_a_whole_turn_message_by_message(scene: Scene, daemon: Daemon, agent: str) -> None:
-    made = scene.home / "made"
-    steps = [[{"text": "before"}, shell(f"mkdir {made} && echo said")], [{"text": "after"}]]
+    made = scene.work / "made"
+    steps = [[{"text": "before"}, shell("mkdir made && echo said")], [{"text": "after"}]]
     scene.model.play([{"match": "do it$", "turns": steps}])
     with User(daemon, scene, agent) as user:
         user.prompt("do it", key="do")
         user.answer(user.message("approval")["id"], "accepted")
         assert user.wait_idle(AGENT_LIMIT_S)["status"] == "idle"
-        prompt, *rows = [row for row in user.transcript() if "metadata for" not in str(row.get("text"))]
+        # A list of changed files may follow the turn; Codex warns of a model that it does not know.
+        kept = [row for row in user.transcript() if row["type"] != "fileChanges"]
+        prompt, *rows = [row for row in kept if "metadata for" not in str(row.get("text"))]
         assert (prompt["type"], prompt["author"], prompt["text"]) == ("text", "you", "do it")
-        assert [row["type"] for row in rows] == list(ORDER[agent]), rows
+        assert [row["type"] for row in rows] == ["text", "command", "approval", "text"], rows
         assert {row["author"] for row in rows} == {"assistant"}
         assert [row["text"] for row in rows if row["type"] == "text"] == ["before", "after"]
         (command,) = [row for row in rows if row["type"] == "command"]
         (asked,) = [row for row in rows if row["type"] == "approval"]
         assert (command["status"], asked["decision"]) == ("success", "accepted")
-        assert f"mkdir {made}" in command["command"]
+        assert "mkdir made" in command["command"]
         if agent != "Gemini":  # it keeps the output of commands to itself
             assert "said" in command["output"]
         assert made.is_dir()
@@ -250,7 +244,8 @@ def test_the_death_of_the_whole_daemon_fails_the_turn_and_the_next_one_remembers
         user.reconnect()
         session = user.read()
         assert session["status"] == "error"
-        assert "TermAl restarted during this turn" in user.said()
+        # Whichever died first: the worker that stores the death of an agent, or the agent.
+        assert any(word in user.said() for word in ("TermAl restarted during this turn", f"the {agent} process ended"))
         assert "working" in user.said()
         after = user.finish("again", RESUME_LIMIT_S)
         assert (after["status"], after["externalSessionId"]) == ("idle", before["externalSessionId"])

@@ -14,6 +14,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.agents, pytest.mark.system, pytest.mark.timeout(240)]
 
 CROWD = 8
+RESIDENT_MB = 500
+"""Each of them; they have about 250 after a turn."""
 
 
 def agents_below(daemon: Daemon) -> list[psutil.Process]:
@@ -27,7 +29,10 @@ def test_eight_sessions_work_at_once_and_survive_the_death_of_everything(scene: 
     scene.model.play(
         [
             {"match": "again$", "turns": [[{"text": "I remember"}]]},
-            {"match": "color \\d$", "turns": [[{"gate": "go"}, {"text": "noted"}]]},
+            *(
+                {"match": f"color {number}$", "turns": [[{"gate": "go"}, {"text": f"noted {number}"}]]}
+                for number in range(CROWD)
+            ),
         ]
     )
     with Daemon(run_dir / "home", environment=scene.environment()) as daemon:
@@ -47,6 +52,14 @@ def test_eight_sessions_work_at_once_and_survive_the_death_of_everything(scene: 
             assert statuses("active")
             scene.model.gate("go").opened.set()
             wait_until(lambda: statuses("idle"), "all turns to end", 2 * AGENT_LIMIT_S)
+            for number, each in enumerate(made):
+                messages = http.get(f"/api/sessions/{each}").json()["session"]["messages"]
+                assert [row["text"] for row in messages] == [f"color {number}", f"noted {number}"]
+        for entry in scene.model.asked():
+            asked_about = [number for number in range(CROWD) if f"color {number}" in str(entry["body"])]
+            assert len(asked_about) <= 1, "what one session was asked reached another one"
+        resident_mb = [process.memory_info().rss >> 20 for process in agents_below(daemon)]
+        assert max(resident_mb) < RESIDENT_MB
         processes = [process for each in agents_below(daemon) for process in (each, *each.children(recursive=True))]
         daemon.kill_supervisor()
         wait_until(lambda: not any(map(is_alive, processes)), "the end of all agents", AGENT_LIMIT_S)

@@ -191,6 +191,33 @@ def test_a_card_says_when_it_is_proven_to_be_about_the_bridge(codex: CodexKit, c
     codex.run(scenario)
 
 
+ALL: Json = {"modes": {"approvalPolicy": "never", "sandboxMode": "danger-full-access"}, "mcp_servers": [OWN]}
+
+
+@pytest.mark.parametrize(
+    ("server", "held"),
+    [pytest.param(SERVER, False, id="the-bridges-own"), pytest.param("other", True, id="another-servers")],
+)
+def test_a_tool_that_a_mode_allows_waits_for_the_end_of_a_lock(codex: CodexKit, server: str, held: bool) -> None:
+    async def scenario() -> None:
+        adapter = await codex.started(**ALL)
+        call = claim(server=server, item=[server, "write", {"path": "x"}], meta=...)
+        free = await codex.prompt(adapter, call)
+        assert (await free.end()).outcome == "completed"
+        assert not free.of(ElicitationAsked)
+        codex.locked = True
+        turn = await codex.prompt(adapter, call)
+        if held:
+            await turn.until(lambda: turn.of(ElicitationAsked), "a card")
+            (asked,) = turn.of(ElicitationAsked)
+            await adapter.answer(asked.request, asked.by_mode)
+        assert (await turn.end()).outcome == "completed"
+        assert bool(turn.of(ElicitationAsked)) is held
+        assert [answers(one) for one in (free, turn)] == [[ACCEPTED], [ACCEPTED]]
+
+    codex.run(scenario)
+
+
 def test_a_required_review_without_its_tools_is_not_begun(codex: CodexKit) -> None:
     (codex.home / f"{SERVER}.fails").touch()
 

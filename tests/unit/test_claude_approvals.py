@@ -44,6 +44,31 @@ def test_settings_decide_before_a_person_is_asked(settings: SessionSpec, tool: s
     assert verdict is None or verdict.kind == "allow" or verdict.text
 
 
+@pytest.mark.parametrize(
+    ("tool", "by_mode"),
+    [("Bash", True), ("mcp__other__write", True), ("mcp__termal-delegation__termal_list_sessions", False)],
+)
+def test_a_yes_of_the_mode_alone_may_have_to_wait_for_the_end_of_a_lock(tool: str, by_mode: bool) -> None:
+    assert ruled(spec("auto-approve"), ToolRequest(tool, {})) == Verdict("allow", by_mode=by_mode)
+
+
+def test_a_question_that_is_held_for_a_lock_says_what_the_mode_will_answer() -> None:
+    async def scenario() -> None:
+        told: list[AnyTurnEvent] = []
+        approvals = Approvals()
+        waiting = asyncio.create_task(
+            approvals.ask(ToolRequest("Bash", {"command": "make"}), told.append, by_mode=True)
+        )
+        await asyncio.sleep(0)
+        (asked,) = told
+        assert isinstance(asked, ApprovalAsked)
+        assert asked.by_mode in [option.id for option in asked.options if option.decision == "accepted"]
+        approvals.answer(asked.request, asked.by_mode)
+        assert await waiting == Verdict("allow")
+
+    asyncio.run(scenario())
+
+
 SUBMIT = "mcp__termal-delegation__termal_submit_review_result"
 
 
