@@ -68,6 +68,8 @@ def read_config(file: Path) -> Config:
             raise ConfigRefused(f"{file.name}: agents.{name}.trusted: a folder must be an absolute path")
         if not name or any(character not in NAME_CHARACTERS for character in name):
             raise ConfigRefused(f"{file.name}: agents.{name}: a name has letters, digits, '-', '_' and '.' only")
+    if not all(name and "/" not in name for name in config.workspace.ignore):
+        raise ConfigRefused(f"{file.name}: workspace.ignore: a folder is named without the way to it")
     if config.port is not None and not 0 <= config.port <= 65535:
         raise ConfigRefused(f"{file.name}: port must be 0..65535")
     return config

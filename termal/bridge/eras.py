@@ -49,7 +49,8 @@ class Eras:
             else:
                 self._probed = request.method == _PROBE and (self._probed or self._connection.opens_with(request))
             self._connection.opened = True
-            self._connection.asked(request.id)
+            if self._probed:
+                self._connection.probed_with(request.id)
         await self._connection.feed.send(message)
 
     async def close(self) -> None:
@@ -74,10 +75,10 @@ class _Connection:
         self._open: set[str | int] = set()
         self.opened = False
         self.quiet = asyncio.Event()
-        """No request waits for its answer."""
+        """No probe waits for its answer."""
         self.over = asyncio.Event()
 
-    def asked(self, number: str | int) -> None:
+    def probed_with(self, number: str | int) -> None:
         self._open.add(number)
         self.quiet.clear()
 

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from termal.cli.answer_words import answers_from, content_from, interactive_text, question_lines
-from termal.cli.console import BaseUrl, Home, Json, Session, command_app, fail, say, say_json
+from termal.cli.console import BaseUrl, Home, Json, Session, command_app, fail, read_input, say, say_json
 from termal.cli.daemon import connect
 from termal.client.call import Call
 from termal.client.follow import WINDOW
@@ -86,7 +86,7 @@ def _answer(
             given = answers_from(asked.questions, words or [_read(asked.questions, one) for one in asked.questions])
             return sessions.answer_questions(session, asked.id, given), "answered"
         if content is not None:
-            filled = _decoded(sys.stdin.read() if content == "-" else content)
+            filled = _decoded(read_input() if content == "-" else content)
         elif isinstance(asked, ElicitationRequest):
             filled = content_from(asked.request, words) if action == "accept" else None
         else:

@@ -54,6 +54,10 @@ def _back_up(root: Path, target: Path, names: list[str]) -> Manifest:
     there = os.path.lexists(target)
     if there and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
         raise StoreRefused(f"{target} is no empty folder: give another place for the backup")
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreRefused(f"{target} cannot be made ({error.strerror}): give another place for the backup") from error
     own_directory(target)
     try:
         same_instant = back_up_together({root / name: target / name for name in names})

@@ -1,6 +1,5 @@
 """``termal board``: read, write and watch the board of a session's project. Exit codes tell a script what happened."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from termal.cli.console import (
     fail,
     plain_table,
     printable,
+    read_input,
     say,
     say_json,
     say_json_line,
@@ -102,7 +102,7 @@ def set_key(
     as_json: Json = False,
 ) -> None:
     """Set a key. Nobody is woken; who wants to know reads or watches the board."""
-    given = sys.stdin.read() if value == "-" else value
+    given = read_input() if value == "-" else value
     try:
         parsed = given if text else msgspec.json.decode(given)
     except msgspec.MsgspecError as error:

@@ -41,7 +41,6 @@ BaseUrl = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a script instead of text.")]
 
 
-
 def agent_name(text: str | None) -> str | None:
     """The built-in agent of that name however it is written; a name of the user's own as it is."""
     return next((name for name in BUILT_IN_AGENTS if text and name.casefold() == text.casefold()), text)

@@ -1,6 +1,5 @@
 """``termal delegate``: spawn, list, look at, read, cancel, continue and wait for delegated work."""
 
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -13,8 +12,10 @@ from termal.cli.console import (
     Home,
     Json,
     Session,
+    agent_name,
     command_app,
     fail,
+    read_input,
     say,
     say_json,
     table_console,

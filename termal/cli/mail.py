@@ -1,6 +1,5 @@
 """``termal mail``: send, list, read, follow and acknowledge mail between sessions, for people and scripts."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Annotated
@@ -15,6 +14,7 @@ from termal.cli.console import (
     command_app,
     plain_table,
     printable,
+    read_input,
     say,
     say_json,
     say_json_line,

@@ -1,6 +1,5 @@
 """``termal send``: a prompt to a session, and with ``--follow`` what the agent answers."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from termal.cli.console import (
     Session,
     command_app,
     fail,
+    read_input,
     say,
     say_json,
     say_json_line,

@@ -22,7 +22,7 @@ from termal.cli.console import (
     say_json,
     say_json_line,
 )
-from termal.cli.daemon import is_alive, read_running
+from termal.cli.daemon import Running, is_alive, read_running
 from termal.cli.log_lines import LogLine, LogStream
 from termal.cli.service_file import CannotBeWritten, Job, home_of
 from termal.cli.service_keeper import Keeper, KeeperFailed
@@ -72,13 +72,13 @@ def install(
         complain(f"TERMAL_PORT does not reach the service: to choose its port write it into {place.config}")
     with _told():
         keeper.start() if start else keeper.enroll()
-    running = read_running(place) if start else None
+    running = _running(place) if start else None
     if as_json:
         url = running.url if running else None
         say_json({"file": str(keeper.file), "home": str(place.root), "started": start, "url": url})
         return
     say(f"{keeper.file} written: {keeper.name} keeps the daemon of {place.root}")
-    at = f"it runs{f' at {running.url}' if running else ''}" if start else "it starts with the next login"
+    at = f"started{f' at {running.url}' if running else ''}" if start else "it starts with the next login"
     say(f"{at}; remove it with `termal service uninstall`")
     if hint := keeper.hint():
         say(hint)
@@ -190,12 +190,17 @@ def _refuse_foreign(keeper: Keeper, place: Directory) -> None:
 
 
 def _refuse_second(keeper: Keeper, place: Directory) -> None:
-    running = read_running(place)
-    if running is None or not is_alive(running.pid, running.start_time):
+    running = _running(place)
+    if running is None:
         return
     if keeper.file.exists() and keeper.kept().pid == running.pid:
         return
     fail(f"a daemon runs on {place.root} as process {running.pid}: stop it first, or give --no-start")
+
+
+def _running(place: Directory) -> Running | None:
+    found = read_running(place)
+    return found if found is not None and is_alive(found.pid, found.start_time) else None
 
 
 def _write(file: Path, text: str) -> None:

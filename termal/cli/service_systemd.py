@@ -32,6 +32,8 @@ class Systemd:
     def start(self) -> None:
         self._control("daemon-reload")
         self._control("enable", UNIT)
+        # Three starts in ten minutes are a loop to systemd, whoever asks for the fourth. Fails for a new unit.
+        run("systemctl", "--user", "reset-failed", UNIT)
         # Starts what is not running, too; returns when the daemon serves.
         self._control("restart", UNIT)
 

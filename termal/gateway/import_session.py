@@ -27,7 +27,9 @@ from termal.wire.transcript_operations import (
 )
 
 SLICE_LINES = 64
-SLICE_BYTES = 256 << 10
+SLICE_BYTES = 64 << 10
+"""PERF: every commit beside an import waits for a slice of it. With 256 KiB mail took twice as long; an import of a
+gigabyte was a sixth faster."""
 
 
 class _Header(msgspec.Struct, frozen=True):

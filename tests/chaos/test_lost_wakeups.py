@@ -21,6 +21,7 @@ def shared_daemon() -> Iterator[House]:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(60 + 5 * ROUNDS // PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_parent_that_waits_is_resumed_exactly_once(shared_daemon: House, tmp_path: Path, part: int) -> None:
     chance = random.Random(part)

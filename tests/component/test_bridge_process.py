@@ -84,7 +84,7 @@ def test_it_starts_without_what_only_a_later_call_or_a_newer_agent_needs() -> No
         "from termal.bridge import lean\n"
         "lean.import_sdk()\n"
         "import termal.bridge.process\n"
-        "heavy = ['httpx', 'httpx2', 'starlette', 'uvicorn', 'mcp.client', 'mcp.server.lowlevel', 'rich']\n"
+        "heavy = ['httpx', 'httpx2', 'starlette', 'uvicorn', 'mcp.client', 'mcp.server.lowlevel', 'rich', 'email']\n"
         "print([name for name in heavy if name in sys.modules])\n"
         "print(type(sys.modules['mcp_types._v2026_07_28']).__module__)\n"
     )

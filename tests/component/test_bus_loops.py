@@ -13,7 +13,7 @@ import zmq
 
 from termal.bus.aio import AioLoop
 from termal.bus.client import Client
-from termal.bus.loop import PollLoop, fault_logger
+from termal.bus.loop import PollLoop, fault_logger, readable
 from termal.bus.server import Server
 from termal.wire.runtime_operations import TURN_HELD
 from termal.wire.session_operations import SESSION_KILL, OneSession
@@ -84,6 +84,50 @@ def test_a_descriptor_is_watched_like_a_socket(bus: BusThread) -> None:
     bus.run(lambda: bus.loop.remove(read))
     os.close(read)
     os.close(write)
+
+
+def test_what_a_callback_leaves_in_a_socket_is_looked_at_again(bus: BusThread) -> None:
+    got: list[bytes] = []
+    sockets: list[zmq.Socket[bytes]] = []
+
+    def begin() -> None:
+        sockets.extend(bus.loop.context.socket(zmq.PAIR) for _ in range(2))
+        sockets[0].bind("inproc://left")
+        sockets[1].connect("inproc://left")
+        for number in range(20):
+            sockets[1].send(b"%d" % number)
+
+        def take_one() -> None:
+            got.append(sockets[0].recv(zmq.NOBLOCK))
+            bus.loop.touched(sockets[0])
+
+        bus.loop.add(sockets[0], take_one)
+
+    def end() -> None:
+        bus.loop.remove(sockets[0])
+        for socket in sockets:
+            socket.close()
+
+    bus.run(begin)
+    wait_until(lambda: len(got) >= 20, "all of them")
+    bus.settle()
+    bus.run(end)
+    assert got == [b"%d" % number for number in range(20)]
+    assert not bus.faults, "nobody is called for an empty socket"
+
+
+def test_a_socket_that_was_touched_and_closed_is_forgotten(bus: BusThread) -> None:
+    def begin() -> None:
+        socket = bus.loop.context.socket(zmq.PAIR)
+        bus.loop.add(socket, lambda: None)
+        bus.loop.touched(socket)
+        bus.loop.remove(socket)
+        socket.close()
+        assert not readable(socket)
+
+    bus.run(begin)
+    bus.settle()
+    assert not bus.faults
 
 
 def test_timers_ring_in_the_order_of_their_times_and_not_after_cancel(bus: BusThread) -> None:

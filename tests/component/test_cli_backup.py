@@ -274,3 +274,12 @@ def test_a_backup_of_the_time_before_the_second_file_takes_the_second_file_away(
     assert not home.coordination_db.exists()
     [aside] = kept(home)
     assert facts(Home(aside)) == (1, 1)
+
+
+def test_a_place_that_cannot_be_made_is_named_as_what_it_is(
+    home: Home, run_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run_dir / "file").write_text("", "utf-8")
+    assert run("backup", str(run_dir / "file" / "copies"), "--home", str(home.root)) == 1
+    said = capsys.readouterr().err
+    assert ("cannot be made (Not a directory)" in said, "another place for the backup" in said) == (True, True), said

@@ -110,6 +110,7 @@ def test_an_installed_service_is_written_enabled_and_started(linux: Machine) -> 
     assert linux.asked() == [
         "systemctl --user daemon-reload",
         f"systemctl --user enable {UNIT}",
+        f"systemctl --user reset-failed {UNIT}",
         f"systemctl --user restart {UNIT}",
     ]
     text = linux.unit.read_text("utf-8")
@@ -117,6 +118,11 @@ def test_an_installed_service_is_written_enabled_and_started(linux: Machine) -> 
     assert f'"{sys.executable.rpartition("/")[0]}/termal"' in text
     assert str(linux.programs) in text
     assert (linux.unit.stat().st_mode & 0o777, (linux.home / "logs").stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_unit_that_systemd_has_not_seen_before_has_nothing_to_reset(linux: Machine) -> None:
+    linux.answers("reset-failed", 1, "Unit termal.service not loaded.")
+    assert linux.run("install", "--home", str(linux.home))[0] == 0
 
 
 def test_it_can_be_installed_for_the_next_login_alone(linux: Machine) -> None:

@@ -187,3 +187,26 @@ def test_a_hanging_daemon_keeps_neither_status_nor_health_waiting(home: Home, si
     # The limits are the commands' own; this one only turns a hang into a failure.
     assert subprocess.run([*call, "status"], stdout=subprocess.DEVNULL, timeout=10, check=False).returncode == 0
     assert subprocess.run([*call, "health"], stdout=subprocess.DEVNULL, timeout=10, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("option", [True, False], ids=["--base-url", "TERMAL_BASE_URL"])
+def test_of_an_address_of_another_daemon_the_files_here_say_nothing(
+    home: Home,
+    silent_url: str,
+    option: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A daemon runs on the usual directory, but it is not the one that was asked."""
+    write_daemon(home, os.getpid(), silent_url, start_time(os.getpid()))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        monkeypatch.setenv("TERMAL_BASE_URL", "" if option else url)
+        given = ["--base-url", url] if option else []
+        assert run("health", *given) == 2
+        said = capsys.readouterr().out
+        assert (said.startswith(f"down: no daemon answers at {url}"), silent_url in said) == (True, False)
+        assert run("status", *given) == 69
+        shown = capsys.readouterr()
+        assert (shown.out, shown.err.startswith(f"termal: no daemon answers at {url}")) == ("", True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from termal.wire.delegation_operations import DELEGATION_LIST, DelegationsOf
+from termal.wire.errors import Conflict
 from termal.wire.thread_operations import THREAD_ROLLBACK, PastItem, RollBack, ThreadDone
 from termal.wire.turns import ExternalSession, TextDelta, TextDone
 from tests.support.delegating import House, a_house, packet
@@ -95,3 +96,23 @@ def test_a_child_ends_after_its_parents_turns_were_taken_back(house: House, said
     work.cancel(spawned)
     assert house.state.read(work.parent)["messages"] == before
     assert house.state.process.pid == pid
+
+
+@pytest.mark.slow
+def test_two_hundred_delegations_of_one_parent_pass_four_at_a_time(house: House) -> None:
+    work = house.work()
+    active: list[Json] = []
+    for number in range(200):
+        if len(active) == 4:
+            if number % 50 == 4:
+                with pytest.raises(Conflict) as refused:
+                    work.spawn()
+                assert refused.value.reason == "activeLimit"
+            oldest = active.pop(0)
+            work.finish(oldest, packet(f"Number {number - 4}."))
+            work.wait_status(oldest, "completed")
+        active.append(work.spawn())
+    for left in active:
+        work.finish(left, packet())
+        work.wait_status(left, "completed")
+    assert [one["status"] for one in work.listed()] == ["completed"] * 200

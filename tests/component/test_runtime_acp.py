@@ -351,6 +351,22 @@ def test_a_permission_is_answered_with_the_agents_own_option(run_dir: Path) -> N
     assert agent.said(ToolEnded) == [ToolEnded("tool:t1", "success")]
 
 
+def test_an_agent_that_would_run_a_repositorys_code_is_no_childs(run_dir: Path) -> None:
+    plugin = run_dir / ".opencode" / "plugin" / "evil.js"
+    plugin.parent.mkdir(parents=True)
+    plugin.touch()
+    agent = ScriptedAgent(run_dir, name="OpenCode", prompt=[DONE])
+
+    async def work() -> None:
+        with pytest.raises(AgentFailed, match=r"evil\.js.*not started"):
+            await agent.adapter.start(agent.spec(delegated=True))
+        assert agent.adapter.pid is None
+        started = await agent.adapter.start(agent.spec())
+        assert "evil.js" in started.note, "a person's own session is told"
+
+    run(agent, work())
+
+
 @pytest.mark.parametrize(
     ("delegated", "kind", "title", "sent"),
     [

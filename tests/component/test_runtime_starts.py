@@ -15,6 +15,10 @@ from tests.support.acp_peer import RuntimePeer
 from tests.support.waiting import wait_until
 from workers.runtime.starts import MOST_EXITS
 
+pytestmark = [pytest.mark.slow]
+
+AGENT_S = 20.0
+"""For the start of an agent on a busy machine."""
 Script = dict[str, object]
 SCRIPTED_AGENT = str(Path(__file__).parents[1] / "support" / "acp_agent.py")
 BROKEN: Script = {"behaviour": "exits"}
@@ -40,7 +44,7 @@ def attempt(runtime: RuntimePeer, turn: str) -> bool:
         runtime.start(turn, "go", runtime.spec(agent="Mine"))
     except Conflict:
         return False
-    runtime.ended(turn)
+    runtime.ended(turn, AGENT_S)
     return True
 
 
@@ -50,13 +54,13 @@ def told(runtime: RuntimePeer) -> list[AgentTrouble]:
 
 def park(runtime: RuntimePeer) -> None:
     for number in range(1, MOST_EXITS + 1):
-        wait_until(partial(attempt, runtime, f"turn-{number}"), f"start {number}")
+        wait_until(partial(attempt, runtime, f"turn-{number}"), f"start {number}", AGENT_S)
     wait_until(lambda: told(runtime) and told(runtime)[0].parked, "the agent to be parked")
 
 
 def test_a_start_that_ends_at_once_loses_its_turn_and_the_next_one_waits(runtime: RuntimePeer) -> None:
     runtime.start("turn-1", "go", runtime.spec(agent="Mine"))
-    end = runtime.ended("turn-1")
+    end = runtime.ended("turn-1", AGENT_S)
     assert (end.outcome, end.detail) == (
         "lost",
         "the Mine process ended right after its start: cannot read its settings",
@@ -66,41 +70,41 @@ def test_a_start_that_ends_at_once_loses_its_turn_and_the_next_one_waits(runtime
 
 
 def test_after_several_it_is_parked_until_somebody_wants_another_try(runtime: RuntimePeer, run_dir: Path) -> None:
+    mend(run_dir, SOUND)
+    healthy = runtime.spec("session-2", agent="Mine")
+    runtime.start("turn-a", "go", healthy)
+    assert runtime.ended("turn-a", AGENT_S).outcome == "completed"
+
+    mend(run_dir, BROKEN)
     park(runtime)
     end = runtime.ended(f"turn-{MOST_EXITS}")
     assert "`termal agents --retry Mine`" in end.detail
     with pytest.raises(Conflict, match="not started any more") as refused:
         runtime.start("turn-late", "go", runtime.spec(agent="Mine"))
     assert refused.value.reason == "agentExits"
-    assert runtime.trees().agents == []
+    # Neither other agents nor a session in which it runs are concerned.
+    assert told(runtime)[0].alive == ["session-2"]
+    assert [tree.session_ids for tree in runtime.trees().agents] == [["session-2"]]
+    runtime.start("turn-b", "go", healthy)
+    assert runtime.ended("turn-b").outcome == "completed"
+    runtime.start("turn-c", "say hello", runtime.spec("session-3"))
+    assert runtime.ended("turn-c", AGENT_S).outcome == "completed"
+
     mend(run_dir, SOUND)
     runtime.forgive("Mine")
     wait_until(lambda: told(runtime) == [], "state to be told that it is over")
     runtime.start("turn-late", "go", runtime.spec(agent="Mine"))
-    assert runtime.ended("turn-late").outcome == "completed"
+    assert runtime.ended("turn-late", AGENT_S).outcome == "completed"
 
 
 def test_a_configuration_that_is_read_again_starts_it_again(runtime: RuntimePeer, run_dir: Path) -> None:
-    park(runtime)
+    assert attempt(runtime, "turn-1")
+    wait_until(lambda: told(runtime), "state to be told")
     mend(run_dir, SOUND)
     runtime.worker.order(Reload())
     wait_until(lambda: told(runtime) == [], "state to be told that it is over")
     assert attempt(runtime, "turn-late")
     assert runtime.ended("turn-late").outcome == "completed"
-
-
-def test_other_agents_and_a_session_in_which_it_runs_are_not_concerned(runtime: RuntimePeer, run_dir: Path) -> None:
-    mend(run_dir, SOUND)
-    healthy = runtime.spec("session-2", agent="Mine")
-    runtime.start("turn-a", "go", healthy)
-    assert runtime.ended("turn-a").outcome == "completed"
-    mend(run_dir, BROKEN)
-    park(runtime)
-    assert told(runtime)[0].alive == ["session-2"]
-    runtime.start("turn-b", "go", healthy)
-    assert runtime.ended("turn-b").outcome == "completed"
-    runtime.start("turn-c", "say hello", runtime.spec("session-3"))
-    assert runtime.ended("turn-c").outcome == "completed"
 
 
 def test_a_new_state_is_told_what_the_old_one_knew(runtime: RuntimePeer) -> None:

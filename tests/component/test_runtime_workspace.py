@@ -1,31 +1,23 @@
 """Files that change while a turn of a real runtime worker process runs: what state is told of them, and when."""
 
-import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from termal.bus.aio import AioLoop
-from termal.bus.client import Client
-from termal.config import Config
-from termal.procs import folder_notified
 from termal.rules.file_changes import HINT_PATHS, TURN_PATHS
 from termal.wire.control import Beat, Reload
-from termal.wire.runtime_operations import StartTurn
-from termal.wire.turns import SessionSpec, TouchedFile, TurnEnded
+from termal.wire.turns import ApprovalAsked, TouchedFile, TurnEnded
 from termal.wire.workspace_operations import SeenChange, WorkspaceChanged
 from tests.support.acp_peer import RuntimePeer
 from tests.support.waiting import wait_until
-from workers.runtime.place import Place
-from workers.runtime.reporter import Link
-from workers.runtime.workspaces import Workspaces
 
 ASK = "run true"
 """The agent asks before it goes on: the turn lasts until the test answers."""
+START_S = 20.0
+"""For an agent to start."""
 
 
 @pytest.fixture
@@ -45,7 +37,7 @@ def begin(runtime: RuntimePeer, turn: str = "turn-1", session: str = "session-1"
     """A turn that waits for an answer, and whose directory is watched by now."""
     probe = runtime.workdir / f"probe-{turn}"
     runtime.start(turn, ASK, runtime.spec(session))
-    runtime.asked(turn)
+    runtime.wait_for(turn, ApprovalAsked, limit_s=START_S)
     probe.touch()
     wait_until(lambda: probe.name in paths(runtime), f"{probe.name} to be seen")
 
@@ -95,35 +87,15 @@ def test_what_changes_goes_out_as_a_hint_at_once(runtime: RuntimePeer) -> None:
 
 def test_files_that_an_agent_writes_at_once_are_named_with_the_end_or_right_after_it(runtime: RuntimePeer) -> None:
     runtime.start("turn-1", "run echo out > made")
-    asked = runtime.asked("turn-1")
+    asked = runtime.wait_for("turn-1", ApprovalAsked, limit_s=START_S)
     runtime.answer("turn-1", asked.request, asked.options[0].id)
 
     end = runtime.ended("turn-1")
-    late = [file for told in runtime.state.late for file in told.files]
-    assert files(end) == {"made": "created"} or late == [] or late[0].path == "made"
-    wait_until(lambda: files(end) or runtime.state.late, "the file to be named")
 
+    def named() -> dict[str, str]:
+        return files(end) | {file.path: file.kind for late in runtime.state.late for file in late.files}
 
-def test_what_changes_right_after_the_end_is_told_apart(runtime: RuntimePeer) -> None:
-    begin(runtime)
-    (runtime.workdir / "first").write_text("1")
-    end = finish(runtime)
-    (runtime.workdir / "second").write_text("2")
-
-    late = wait_until(lambda: runtime.state.late, "the late file")
-    assert files(end) == {"first": "created"}
-    assert (late[0].session_id, late[0].turn_id) == ("session-1", "turn-1")
-    assert late[0].files == [TouchedFile("second", "created")]
-
-
-def test_what_changes_between_two_turns_that_follow_each_other_belongs_to_the_next(runtime: RuntimePeer) -> None:
-    begin(runtime)
-    finish(runtime)
-    (runtime.workdir / "between").write_text("x")
-    runtime.start("turn-2", ASK)
-
-    assert "between" in files(finish(runtime, "turn-2"))
-    assert runtime.state.late == []
+    assert wait_until(named, "the file to be named") == {"made": "created"}
 
 
 def test_later_changes_are_nobodys(runtime: RuntimePeer) -> None:
@@ -171,60 +143,15 @@ def test_more_than_a_hint_can_name_is_an_overflow_and_the_turn_still_names_it(ru
     assert not end.more_files
 
 
-def test_a_storm_of_changes_ends_the_watch_and_both_say_so(runtime: RuntimePeer) -> None:
+def test_more_files_than_a_turn_can_name_are_said_to_be_more(runtime: RuntimePeer) -> None:
     begin(runtime)
     for number in range(TURN_PATHS + 1):
         (runtime.workdir / f"f{number}").touch()
-    wait_until(lambda: overflowed(runtime), "the hint that there is too much")
+    wait_until(lambda: overflowed(runtime), "a hint that there is too much")
     end = finish(runtime)
 
     assert end.more_files
     assert all(hint.changes == [] for hint in overflowed(runtime))
-
-
-def test_a_directory_that_is_too_large_is_not_watched_which_is_said_once(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folder_notified, "FOLDERS", 1)
-    (run_dir / "work" / "src").mkdir(parents=True)
-    said: list[str] = []
-    log = _Lines(said)
-    start = StartTurn(SessionSpec("session-1", "Demo", str(run_dir / "work"), "auto"), "turn-1", "")
-
-    async def turns() -> None:
-        loop = AioLoop()
-        state = Client(loop, str(run_dir), "state", "tests")
-        place = Place(Config(), {}, run_dir, portable=False)
-        home = run_dir / "home"
-        workspaces = Workspaces(Link(loop, state, "tests", log), lambda: place, home, home / "worktrees", log)
-        watch = workspaces.begin(start)
-        assert watch is not None
-        await asyncio.wait_for(_until(lambda: watch.folder.over), 5)
-        assert watch.complete(TurnEnded("completed")) == TurnEnded("completed")
-        assert workspaces.begin(replace(start, turn_id="turn-2")) is None
-        workspaces.close()
-        state.close()
-        loop.close()
-
-    asyncio.run(turns())
-    assert said == [f"workspace.unwatched {run_dir / 'work'} it has more than 1 folders"]
-
-
-class _Lines:
-    """A log that keeps what it is told."""
-
-    def __init__(self, said: list[str]) -> None:
-        self._said = said
-
-    def warning(self, event: str, **keys: Any) -> None:
-        self._said.append(f"{event} {keys['folder']} {keys['why']}")
-
-    repeating = warning
-
-
-async def _until(happened: Callable[[], bool]) -> None:
-    while not happened():  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0.001)
 
 
 def test_the_daemons_own_files_are_not_looked_at(home_dir: Path, run_dir: Path) -> None:
@@ -234,14 +161,14 @@ def test_the_daemons_own_files_are_not_looked_at(home_dir: Path, run_dir: Path) 
         for number, folder in enumerate((runtime.home, runtime.home / "logs", inside)):
             spec = replace(runtime.spec(f"session-{number}"), workdir=str(folder))
             runtime.start(f"turn-{number}", ASK, spec)
-            runtime.asked(f"turn-{number}")
+            runtime.wait_for(f"turn-{number}", ApprovalAsked, limit_s=START_S)
         wait_until(lambda: watched(runtime) == 1, "the worktree alone to be watched")
 
 
 def test_watching_can_be_switched_off_and_on(home_dir: Path, run_dir: Path) -> None:
     with RuntimePeer(home_dir, run_dir, config="[workspace]\nwatch = false\n") as runtime:
         runtime.start("turn-1", ASK)
-        runtime.asked("turn-1")
+        runtime.wait_for("turn-1", ApprovalAsked, limit_s=START_S)
         (runtime.workdir / "new").write_text("x")
         assert finish(runtime) == TurnEnded("completed")
         assert watched(runtime) == 0

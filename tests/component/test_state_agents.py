@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from termal.wire.agent_operations import AGENT_RETRY, AGENTS_LIST, AgentTrouble, OneAgent
-from termal.wire.control import Serving
-from termal.wire.errors import Conflict, NotFound
+from termal.wire.control import Peers, Serving
+from termal.wire.errors import Conflict, Internal, NotFound
 from termal.wire.queue_operations import QUEUE_OFFER, OfferWake, WakeOffered
 from termal.wire.turns import Anything
 from tests.component.test_state_recovery_workflows import with_queues
@@ -57,6 +57,18 @@ def test_what_waits_in_the_queue_stays_there(state: StateWorker, runtime: FakeRu
     assert len(runtime.turns) == 1
 
 
+def test_a_stop_leaves_what_waits_for_a_parked_agent_where_it_is(state: StateWorker, runtime: FakeRuntime) -> None:
+    session_id = state.create()
+    state.send(session_id, "one")
+    state.send(session_id, "two")
+    runtime.tell_troubles(trouble())
+    with pytest.raises(Internal, match="right after its start") as failed:
+        state.stop_turn(session_id)
+    assert failed.value.reason == "successorNotStarted"
+    shown = state.read(session_id)
+    assert (shown["status"], [prompt["text"] for prompt in shown["pendingPrompts"]]) == ("idle", ["two"])
+
+
 def test_mail_wakes_nobody_and_leaves_no_trace_in_the_transcript(state: StateWorker, runtime: FakeRuntime) -> None:
     session_id = state.create()
     runtime.tell_troubles(trouble())
@@ -103,6 +115,7 @@ def test_the_end_of_the_worker_is_the_end_of_what_it_knew(state: StateWorker, ru
     runtime.tell_troubles(trouble())
     state.runtimes.remove(runtime)
     runtime.close()
+    state.process.order(Peers([]))
     wait_until(lambda: detail(state)[0] == "ready", "the trouble to be forgotten")
 
 

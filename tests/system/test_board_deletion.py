@@ -1,9 +1,10 @@
 """The board of a deleted project goes for good, whatever is killed, stuck or written meanwhile."""
 
 import json
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -113,16 +114,47 @@ def test_a_kill_after_the_clean_up_repeats_it_and_finds_nothing(
     assert read(daemon.home.coordination_db, "SELECT * FROM coordination_board_deleted_scopes") == [fence]
 
 
-def test_a_deletion_that_cannot_be_stored_touches_no_board(daemon: Daemon, http: httpx.Client, tmp_path: Path) -> None:
-    board = written(BoardHttp(http, tmp_path))
+@contextmanager
+def locked(daemon: Daemon) -> Iterator[None]:
     with closing(apsw.Connection(str(daemon.home.termal_db))) as lock:
         lock.set_busy_timeout(5000)
         lock.execute("BEGIN IMMEDIATE")
+        yield
+        lock.execute("ROLLBACK")
+
+
+@contextmanager
+def full(daemon: Daemon) -> Iterator[None]:
+    """A disk that takes not one more page of the store."""
+    pid = daemon.pid_of("state")
+    size = daemon.home.termal_db.with_name("termal.sqlite-wal").stat().st_size
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, before[1]))
+    yield
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    "unwritable",
+    [
+        locked,
+        pytest.param(
+            full, marks=pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no limit for another process here")
+        ),
+    ],
+)
+def test_a_deletion_that_cannot_be_stored_touches_no_board(
+    daemon: Daemon,
+    http: httpx.Client,
+    tmp_path: Path,
+    unwritable: Callable[[Daemon], AbstractContextManager[None]],
+) -> None:
+    board = written(BoardHttp(http, tmp_path))
+    with unwritable(daemon):
         # It is tried again until it is stored, so nobody may say that it will not happen.
         assert board.delete_project().status_code == 504
         assert (pending(daemon), fences(daemon), rows(daemon, board.project_id)) == ([], [], [1, 1, 1, 2])
         assert http.get("/api/status").json()["outbox"]["scopeDeletions"] == 1
-        lock.execute("ROLLBACK")
     wait_until(lambda: fences(daemon) == [board.project_id], "the clean-up", LONG_S)
     wait_until(lambda: pending(daemon) == [], "the outbox to be empty", LONG_S)
 

@@ -140,6 +140,28 @@ def test_children_of_a_removed_parent_are_gone_with_their_agents(daemon: Daemon,
     parent.http.close()
 
 
+def test_a_removed_parent_of_three_generations_leaves_no_session_and_no_process(daemon: Daemon, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    parent = Parent(daemon, tmp_path)
+    above, family = parent.id, [parent.id]
+    for policy in ("isolatedWorktree", "readOnly", "readOnly"):
+        body = {"prompt": "say At work.\nwait 60", "mode": "explorer", "writePolicy": policy}
+        above = parent.post(f"/api/sessions/{above}/delegations", body, 201)["childSession"]["id"]
+        family.append(above)
+
+    def agents() -> list[psutil.Process]:
+        return [one for one in daemon.marked() if "termal.demo_agent" in _command_line(one)]
+
+    wait_until(lambda: len(agents()) >= 3, "the agents of the children", LIMIT_S)
+    left = parent.post(f"/api/sessions/{parent.id}/kill", {})
+    assert not set(family) & {session["id"] for session in left["sessions"]}
+    assert [record["status"] for record in left["delegations"]] == ["failed"] * 3
+    wait_until(lambda: not agents(), "the agents to be gone", LIMIT_S)
+    parent.http.close()
+
+
 @pytest.mark.parametrize("killed", ["state", "runtime-acp"])
 def test_a_killed_worker_loses_no_wait(daemon: Daemon, tmp_path: Path, killed: str) -> None:
     parent = Parent(daemon, tmp_path)
@@ -158,3 +180,10 @@ def test_a_killed_worker_loses_no_wait(daemon: Daemon, tmp_path: Path, killed: s
     record = parent.ended(spawned)
     assert record["status"] == ("completed" if killed == "state" else "failed")
     parent.http.close()
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from termal.bridge.tools import FOR_ROOTS
+from tests.support.bridge_process import BridgeProcess
 from tests.support.token_daemon import TokenDaemon
 from tests.support.waiting import wait_until
 
@@ -113,6 +115,31 @@ def test_a_delegated_child_cannot_reach_its_parents_peers_by_raw_requests(
     assert httpx.get(f"{sessions}/{child}/delegations", headers=own).status_code == 200
     seen = httpx.get(f"{shared_daemon.url}/api/state", headers=own).json()
     assert [row["id"] for row in seen["sessions"]] == [child]
+
+
+def test_a_childs_bridge_has_no_peer_tool_with_the_childs_own_token(
+    shared_daemon: TokenDaemon, session_id: str
+) -> None:
+    sessions = f"{shared_daemon.url}/api/sessions"
+    task = {"prompt": "say nothing", "agent": "Demo", "mode": "explorer"}
+    made = httpx.post(f"{sessions}/{session_id}/delegations", json=task, headers=shared_daemon.bearer(), timeout=30)
+    assert made.status_code == 201, made.text
+    child = made.json()["childSession"]["id"]
+    token = shared_daemon.bearer(child)["Authorization"].removeprefix("Bearer ")
+    environment = {"TERMAL_RUNTIME": "a test", "TERMAL_TOKEN": token}
+    with BridgeProcess(shared_daemon.url, session_id=child, environment=environment) as bridge:
+        bridge.greet()
+        listed = {tool["name"] for tool in bridge.ask("tools/list")["result"]["tools"]}
+        assert (len(listed), listed & set(FOR_ROOTS)) == (8, set())
+        for name in FOR_ROOTS:
+            refused = bridge.call(name, {"sessionId": session_id, "message": "m", "idempotencyKey": "k", "key": "k"})
+            assert (refused["isError"], "root sessions" in refused["content"][0]["text"]) == (True, True), name
+        assert bridge.call("termal_list_delegations")["structuredContent"]["delegations"] == []
+    # A child that takes the place of its parent is told nothing either: the token is what counts.
+    with BridgeProcess(shared_daemon.url, session_id=session_id, environment=environment) as forged:
+        forged.greet()
+        refused = forged.call("termal_list_delegations")
+        assert (refused["isError"], refused["content"][0]["text"][:4]) == (True, "403 ")
 
 
 def test_the_command_line_finds_its_token_by_the_directory(shared_daemon: TokenDaemon, session_id: str) -> None:

@@ -27,25 +27,41 @@ def changes(stream: EventStream) -> dict[str, dict[str, Any]]:
     return {change["path"]: change for change in found}
 
 
-def test_what_an_agent_changes_is_in_the_events_and_in_the_transcript(shared_daemon: Daemon, tmp_path: Path) -> None:
-    work = tmp_path.resolve() / "work"
-    work.mkdir()
-    (work / "notes.txt").write_text("first")
-    stream = EventStream(shared_daemon.url)
-    person = Person(shared_daemon, "writer", workdir=work)
-    person.prompt("run echo more >> notes.txt; mkdir -p src; echo x > src/new.py", key="one")
-    asked(person)
+def told(person: Person) -> list[dict[str, Any]]:
+    return [message for message in person.read()["messages"] if message["type"] == "fileChanges"]
+
+
+def begin(person: Person, stream: EventStream, work: Path, command: str) -> str:
+    """Ask for ``command``; when it is about to run and the directory is watched, the id of the approval."""
+    person.prompt(f"run {command}", key="one")
+    approval = asked(person)
     (work / "probe").touch()
     wait_until(lambda: f"{work}/probe" in changes(stream), "the directory to be watched", 20.0)
     (work / "probe").unlink()
-    with shared_daemon.client() as http:
-        path = f"/api/sessions/{person.session_id}/approvals/{asked(person)}"
+    return approval
+
+
+def accept(daemon: Daemon, person: Person, approval: str) -> None:
+    path = f"/api/sessions/{person.session_id}/approvals/{approval}"
+    with daemon.client() as http:
         assert http.post(path, json={"decision": "accepted"}).is_success
 
-    def told() -> list[dict[str, Any]]:
-        return [message for message in person.read()["messages"] if message["type"] == "fileChanges"]
 
-    (message,) = wait_until(told, "the message of the turn", 20.0)
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "work"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("first")
+    return folder
+
+
+def test_what_an_agent_changes_is_in_the_events_and_in_the_transcript(shared_daemon: Daemon, work: Path) -> None:
+    stream = EventStream(shared_daemon.url)
+    person = Person(shared_daemon, "writer", workdir=work)
+    command = "echo more >> notes.txt; mkdir -p src; echo x > src/new.py"
+    accept(shared_daemon, person, begin(person, stream, work, command))
+
+    (message,) = wait_until(lambda: told(person), "the message of the turn", 20.0)
     assert {file["path"]: file["kind"] for file in message["files"]} == {
         "notes.txt": "modified",
         # It came and went.
@@ -54,10 +70,23 @@ def test_what_an_agent_changes_is_in_the_events_and_in_the_transcript(shared_dae
     }
     assert message["title"] == "3 files changed"
     wait_until(lambda: len(changes(stream)) == 3, "the hints")
-    seen = changes(stream)
-    assert seen[f"{work}/src/new.py"]["rootPath"] == str(work)
-    assert seen[f"{work}/src/new.py"]["sessionId"] == person.session_id
-    assert seen[f"{work}/src/new.py"]["sizeBytes"] == 2
-    assert person.read()["status"] == "idle"
+    seen = changes(stream)[f"{work}/src/new.py"]
+    assert (seen["rootPath"], seen["sessionId"], seen["sizeBytes"]) == (str(work), person.session_id, 2)
+    assert person.wait_idle()["status"] == "idle"
+    stream.close()
+    person.close()
+
+
+def test_a_state_worker_that_is_killed_meanwhile_costs_no_file(daemon: Daemon, work: Path) -> None:
+    stream = EventStream(daemon.url)
+    person = Person(daemon, "writer", workdir=work)
+    approval = begin(person, stream, work, "echo x > new.py")
+    before = daemon.pid_of("state")
+    daemon.kill("state")
+    wait_until(lambda: (daemon.row("state") or {}).get("pid") not in (None, before), "another state worker", 20.0)
+    accept(daemon, person, approval)
+
+    (message,) = wait_until(lambda: told(person), "the message of the turn", 20.0)
+    assert {"path": "new.py", "kind": "created"} in message["files"]
     stream.close()
     person.close()

@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from io import StringIO
 
 import pytest
 
 from termal import __version__
 from termal.cli import main as cli
+from termal.cli.console import agent_name, read_input
 from termal.client.errors import Unreachable
 from termal.config import ConfigRefused
 from termal.home import HomeRefused
@@ -96,3 +98,53 @@ print([name for name in {never} if name in sys.modules], file=sys.stderr)
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20)
     assert ran.stderr == "[]\n"
+
+
+def _listing(lines: str) -> list[str]:
+    return [line for line in lines.split("Commands:\n")[1].splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", ["", *(name for name in cli.COMMANDS if hasattr(cli.load(name), "commands"))])
+def test_what_a_list_of_commands_says_is_not_cut_off(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(*filter(None, [name, "--help"])) == 0
+    shown = _listing(capsys.readouterr().out)
+    assert shown
+    assert [line for line in shown if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("demo", "Demo"), ("OPENCODE", "OpenCode"), ("Claude", "Claude"), ("my-own", "my-own"), ("", ""), (None, None)],
+)
+def test_a_built_in_agent_is_found_however_its_name_is_written(typed: str | None, meant: str | None) -> None:
+    assert agent_name(typed) == meant
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", "set", "session-1", "claudeAprovalMode=auto-approve"],
+        ["sessions", "set", "session-1", "name=x", "foo=bar"],
+        ["sessions", "create", "--setting", "sandbox=read-only"],
+        ["sessions", "create", "--setting", "name=x"],
+    ],
+    ids=" ".join,
+)
+def test_a_setting_that_does_not_exist_is_refused_and_nothing_is_asked(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments, "--base-url", "http://127.0.0.1:1") == 2
+    assert "there is no such setting; there are " in capsys.readouterr().err
+
+
+def test_a_person_at_a_terminal_is_told_that_a_text_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = StringIO("say Hello\n")
+    monkeypatch.setattr(typed, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", typed)
+    assert read_input() == "say Hello\n"
+    assert "Ctrl-D" in capsys.readouterr().err

@@ -22,9 +22,10 @@ COMPARED = {
     "termal/procs/meter.py",
     "termal/procs/shim.py",
     "workers/runtime/acp_load_times.py",
+    "workers/runtime/workspaces.py",
 }
 """The age of a process that others started; a mark that must only be unlike others; the minute in which an agent names
-its own files."""
+its own files; whether a file was written before or after a turn began."""
 _WALL = {("time", "time"), ("time", "time_ns"), ("time", "localtime"), ("time", "gmtime"), ("datetime", "now")}
 _WALL |= {("datetime", "utcnow"), ("datetime", "today"), ("date", "today")}
 DAEMON = ("supervisor", "workers", "termal/bus", "termal/store", "termal/worker", "termal/rules", "termal/procs")

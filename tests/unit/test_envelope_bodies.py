@@ -12,7 +12,7 @@ from termal.wire.codec import UNENCODABLE, decode, encode, encode_json
 from termal.wire.errors import ErrorBody, InvalidRequest
 from termal.wire.events import Published
 from termal.wire.session_operations import CreateSession, SendPrompt
-from termal.wire.turns import TextDelta, TurnEnded, TurnReport
+from termal.wire.turns import TextDelta, TouchedFile, TurnEnded, TurnReport
 
 TYPES = [CreateSession, SendPrompt, TurnReport, ErrorBody, Published]
 
@@ -47,7 +47,8 @@ def test_the_bytes_of_records() -> None:
         == bytes.fromhex("95 cd0199 a8") + b"conflict" + b"\xa5moved\xc0\x81\xa8revision\x07"
     )
     assert encode(Published("delta", 3, b"{}")) == b"\x93\xa5delta\x03\xc4\x02{}"
-    report = TurnReport("r", "session-1", "turn-1", 1, [TextDelta("i", "x"), TurnEnded("completed")])
+    end = TurnEnded("completed", files=[TouchedFile("a/b", "created")])
+    report = TurnReport("r", "session-1", "turn-1", 1, [TextDelta("i", "x"), end])
     plain = msgspec.msgpack.decode(encode(report))
     assert plain == {
         "runtime": "r",
@@ -56,7 +57,13 @@ def test_the_bytes_of_records() -> None:
         "first": 1,
         "events": [
             {"type": "TextDelta", "item": "i", "text": "x"},
-            {"type": "TurnEnded", "outcome": "completed", "detail": ""},
+            {
+                "type": "TurnEnded",
+                "outcome": "completed",
+                "detail": "",
+                "files": [["a/b", "created"]],
+                "more_files": False,
+            },
         ],
     }
     assert decode(encode(report), TurnReport) == report

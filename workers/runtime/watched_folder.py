@@ -37,6 +37,9 @@ class WatchedFolder:
         self._on_refused = on_refused
         self._reading: int | None = None
         self._at_work = False
+        self._in_thread = False
+        self._closed = False
+        self._lock = threading.Lock()
         self._waiting: list[Callable[[], None]] = []
         self._timer: Timer | None = None
         self._on_thread(self._begun, self._tree.begin)
@@ -65,8 +68,10 @@ class WatchedFolder:
         if self._reading is not None:
             self._loop.remove(self._reading)
             self._reading = None
-        if not self._at_work:
-            self._tree.close()
+        with self._lock:
+            self._closed = True
+            if not self._in_thread:
+                self._tree.close()
 
     # ----------------------------------------------------------------- on the loop
 
@@ -131,12 +136,10 @@ class WatchedFolder:
 
     def _on_thread(self, done: Callable[[Exception | None], None], work: Callable[[], None]) -> None:
         """A folder on a network may not answer for long: nobody waits for this thread, not even the worker's end."""
-        self._at_work = True
+        self._at_work = self._in_thread = True
 
         def finished(error: Exception | None) -> None:
             self._at_work = False
-            if self.over:
-                self._tree.close()
             done(error)
 
         def run() -> None:
@@ -145,6 +148,11 @@ class WatchedFolder:
                 work()
             except Exception as error:  # noqa: BLE001 - the border of the thread: its owner hears of it
                 failure = error
+            with self._lock:
+                self._in_thread = False
+                if self._closed:
+                    # Nobody will ask for it any more, and there may be no loop to tell.
+                    self._tree.close()
             self._loop.threadsafe(lambda: finished(failure))
 
         threading.Thread(target=run, name="workspace", daemon=True).start()

@@ -44,6 +44,7 @@ class Journal(Protocol):
     """Takes log lines (`termal.log.Log`)."""
 
     def warning(self, event: str, **keys: Any) -> None: ...
+    def repeating(self, event: str, **keys: Any) -> None: ...
 
 
 class TurnWatch:
@@ -90,8 +91,8 @@ class Workspaces:
     def __init__(self, link: Link, place: Callable[[], Place], home: Path, worktrees: Path, log: Journal) -> None:
         self._link = link
         self._place = place
-        self._home = home
-        self._worktrees = worktrees
+        self._home = home.resolve()
+        self._worktrees = worktrees.resolve()
         self._log = log
         self._folders: dict[str, WatchedFolder] = {}
         self._turns: dict[str, TurnWatch] = {}
@@ -171,7 +172,7 @@ class Workspaces:
         if folder is not None and not folder.over:
             return folder
         if len(self._folders) >= FOLDERS:
-            self._refuse(root, f"{FOLDERS} directories are watched already")
+            self._log.repeating("workspace.unwatched", folder=root, why=f"{FOLDERS} directories are watched already")
             return None
         skipped = frozenset({str(self._home), str(place.run_dir)})
         ground = Ground(root, skipped, IGNORED_FOLDERS.union(place.config.workspace.ignore))

@@ -46,6 +46,8 @@ class Runtimes:
 
     def peers(self, names: Sequence[str]) -> None:
         self.running = {name for name in names if name.startswith(PREFIX)}
+        # One that ended before the link to it was there is not heard to end.
+        self.troubles.keep(self.running)
 
     def close(self) -> None:
         for client in self._clients.values():

@@ -1,6 +1,6 @@
 """What the runtime workers said of agents that end right after their start. In memory alone; decides nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import monotonic
 
 from termal.bus.loop import Loop
@@ -35,6 +35,11 @@ class Troubles:
         """It has ended, and its next life begins without any."""
         if worker in self._known:
             self.told(worker, [])
+
+    def keep(self, workers: Collection[str]) -> None:
+        """Only these are there."""
+        for worker in [worker for worker in self._known if worker not in workers]:
+            self.forget(worker)
 
     def forgive(self, worker: str, agent: str) -> None:
         """``worker`` may start ``agent`` again."""
