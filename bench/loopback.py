@@ -23,6 +23,7 @@ class Run(NamedTuple):
     rate: float
     p50_ms: float
     p99_ms: float
+    requests: float
 
     def __str__(self) -> str:
         return f"{self.rate:,.0f}/s; {self.p50_ms:.2f} / {self.p99_ms:.1f} ms"
@@ -84,7 +85,7 @@ class Clients:
                     client.sendall(following(number))
                 else:
                     waiting -= 1
-        return Run(len(times) / (clock() - start), percentile(times, 0.5), percentile(times, 0.99))
+        return Run(len(times) / (clock() - start), percentile(times, 0.5), percentile(times, 0.99), len(times))
 
 
 def _read(client: socket.socket) -> None:

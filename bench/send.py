@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from bench.figures import row
 from bench.floor import Floor
 from bench.http1 import Connection
@@ -22,6 +24,8 @@ SENDERS, RECEIVERS = 16, 8
 ROUNDS = 3
 ROUND_S = 2.0
 WARM_S = 1.0
+COST_S = 4.0
+PROCESSES = ("gateway-worker", "coordination", "wake", "state")
 BODY = "m" * 300
 LONG, UNREAD = 100_000, 10_000
 BOXES, IN_EACH = 1000, 1000
@@ -68,6 +72,21 @@ def occupy(url: str, sessions: list[str]) -> None:
 # ------------------------------------------------------------------- beside its floor
 
 
+def cost(daemon: Daemon, following: Next, clients: int) -> None:
+    """What a send costs each process: on a machine where others work as well, the one figure that means something."""
+    processes = {name: psutil.Process(daemon.pid_of(name)) for name in PROCESSES}
+    loop = Clients(daemon.url, clients)
+    before = {name: sum(process.cpu_times()[:2]) for name, process in processes.items()}
+    run = loop.run(following, COST_S)
+    used_us = {
+        name: (sum(process.cpu_times()[:2]) - before[name]) * 1e6 / run.requests for name, process in processes.items()
+    }
+    loop.close()
+    shares = ", ".join(f"{name} {share:.0f}" for name, share in used_us.items())
+    what = f"  CPU of one send, {clients} client{'s' if clients > 1 else ''}: {shares}"
+    row(what, f"{sum(used_us.values()):.0f} us", "-", good=True)
+
+
 def against_the_floor() -> bool:
     good = True
     with tempfile.TemporaryDirectory(prefix="tml-") as folder:
@@ -82,6 +101,7 @@ def against_the_floor() -> bool:
                 product = (daemon.url, sends(daemon.url, pairs))
                 run, low = compared(product, (floor.url, sends(floor.url, pairs)), clients)
                 good &= judged(clients, run, low)
+                cost(daemon, sends(daemon.url, pairs), clients)
     return good
 
 

@@ -12,6 +12,10 @@ NEEDS_APPROVAL = "Needs approval"
 NEEDS_INPUT = "Needs input"
 NEEDS_MCP_INPUT = "Needs MCP input"
 NEEDS_CODEX_ANSWER = "Needs a Codex answer"
+HELD = (
+    "A read-only delegation is looking at this directory. The mode of this session allows this once it is over; "
+    "until then it can only be refused."
+)
 
 THREAD_ARCHIVED = "The Codex thread was archived. Unarchive it to go on."
 THREAD_UNARCHIVED = "The Codex thread was unarchived."

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from termal.rules.wording import HELD
 from tests.support.codex_kit import SERVER
 from tests.support.daemon import Daemon
 from tests.support.delegating_http import LIMIT_S, Parent
@@ -80,6 +81,7 @@ def test_a_write_that_a_mode_allows_waits_for_the_end_of_the_lock(
     sibling.prompt("edit made")
     card = sibling.asked()
     assert (card["decision"], sibling.session["status"], (tmp_path / "made").exists()) == ("pending", "approval", False)
+    assert card["detail"].endswith(HELD)
     refused = parent.post(f"{sibling.path}/approvals/{card['id']}", {"decision": "accepted"}, 403)
     assert refused["reason"] == "readOnlyLocked"
     if killed is not None:

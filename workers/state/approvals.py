@@ -11,6 +11,7 @@ from termal.wire.errors import Conflict, InvalidRequest, Unprocessable
 from termal.wire.session_operations import AnswerApproval
 from termal.wire.turns import ApprovalAsked
 from workers.state.clock import now_text
+from workers.state.held_answers import detail_of
 from workers.state.open_requests import Answer, Asked, OpenRequests
 from workers.state.session_record import SessionRecord
 from workers.state.turn import Turn
@@ -34,7 +35,7 @@ class Approvals:
             title=event.title,
             command=event.command,
             command_language="bash",
-            detail=event.detail,
+            detail=detail_of(event),
             decision="pending",
             supported_decisions=offered if is_acp(record.agent) else UNSET,
         )

@@ -13,6 +13,7 @@ from termal.rules.verdicts import Bad
 from termal.wire.session_operations import AnswerElicitation
 from termal.wire.turns import ElicitationAsked
 from workers.state.clock import now_text
+from workers.state.held_answers import detail_of
 from workers.state.open_requests import Answer, Asked, OpenRequests
 from workers.state.session_record import SessionRecord
 from workers.state.shown_json import shown_json
@@ -39,7 +40,7 @@ class Elicitations:
             timestamp=now_text(),
             author="assistant",
             title=event.title,
-            detail=event.detail,
+            detail=detail_of(event),
             request=asked if isinstance(asked, dict) else {},
             state="pending",
         )

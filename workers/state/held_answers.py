@@ -11,13 +11,20 @@ from msgspec.structs import replace
 
 from termal.bus.server import Request
 from termal.model.message import Approval, ElicitationRequest
+from termal.rules import wording
 from termal.rules.settings import answers_by_itself
 from termal.wire.errors import TermalError
 from termal.wire.session_operations import OneSession, WriteLock
+from termal.wire.turns import ApprovalAsked, ElicitationAsked
 from workers.state.open_requests import Answer, Asked, OpenRequests
 from workers.state.session_record import SessionRecord
 from workers.state.turn import OpenRequest
 from workers.state.write_lock import may_write
+
+
+def detail_of(event: ApprovalAsked | ElicitationAsked) -> str:
+    """What the card of ``event`` says; also why it is shown at all where the mode would have answered."""
+    return "\n".join(text for text in (event.detail, wording.HELD if event.by_mode else "") if text)
 
 
 class HeldAnswers:
