@@ -1,4 +1,7 @@
-"""What an isolated worktree costs beside ``git worktree add`` alone, in a repository of twenty thousand files."""
+"""What an isolated worktree costs beside the ``git worktree add`` in it, in a repository of twenty thousand files.
+
+Both are timed in one go: two checkouts after each other take one second and thirty, whatever else that disk writes.
+"""
 
 import os
 import subprocess
@@ -6,16 +9,19 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 from bench.figures import median, row
-from termal.procs.worktree import Prepared, Shelf
+from termal.procs import worktree_make
+from termal.procs.worktree import Shelf
 from termal.procs.worktree_index import changed_files
-from termal.procs.worktree_make import Unfinished, Wanted, prepare
+from termal.procs.worktree_make import Wanted, prepare
 
 FILES = 20_000
 PER_FOLDER = 100
-ROUNDS = int(os.environ.get("TERMAL_BENCH_ROUNDS", "2"))
-"""A checkout of that many files takes seconds, and there are two of them in a round."""
+ROUNDS = int(os.environ.get("TERMAL_BENCH_ROUNDS", "3"))
+ROUNDS_S = 5.0
+"""After this time no further round begins: the parts of one go can be compared all the same."""
 BUDGET = 1.5
 """Times ``git worktree add``."""
 _AUTHOR = ("-c", "user.name=Bench", "-c", "user.email=bench@example.invalid")
@@ -40,33 +46,33 @@ def _repository(root: Path) -> None:
 
 
 def _timed(action: Callable[[], object]) -> float:
-    # What was written before must not be written out at this one's cost.
-    os.sync()
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
 
 
-def _alone_s(root: Path, plain: Path) -> float:
-    taken_s = _timed(lambda: _git(root, "worktree", "add", "--detach", str(plain), "HEAD"))
-    _git(root, "worktree", "remove", "--force", str(plain))
-    return taken_s
-
-
 def _round(root: Path, shelf: Shelf, number: int) -> tuple[float, float, float]:
-    """One and the other, each first in every second round."""
-    plain = shelf.root / f"plain-{number}"
-    first_s = _alone_s(root, plain) if number % 2 == 0 else None
+    """Seconds: of git's own command, of all of it, and of a look at what was changed then."""
     wanted = Wanted(f"delegation-{number}", root)
-    done: list[tuple[Prepared, Unfinished]] = []
-    ours_s = _timed(lambda: done.append(prepare(shelf, wanted)))
-    made, unfinished = done[0]
+    passed_s: dict[str, float] = {}
+    with mock.patch.object(worktree_make, "fault", lambda name: passed_s.update({name: time.perf_counter()})):
+        began_s = time.perf_counter()
+        made, unfinished = prepare(shelf, wanted)
+        ours_s = time.perf_counter() - began_s
     (made.path / "package0" / "module0" / "file0.py").write_text("changed\n")
     note = shelf.read_note(wanted.delegation_id)
     assert note is not None
     look_s = _timed(lambda: changed_files(shelf, note))
     unfinished.discard()
-    return (_alone_s(root, plain) if first_s is None else first_s), ours_s, look_s
+    return passed_s["worktree.added"] - passed_s["worktree.marked"], ours_s, look_s
+
+
+def _rounds(root: Path, shelf: Shelf) -> list[tuple[float, float, float]]:
+    rounds: list[tuple[float, float, float]] = []
+    until_s = time.perf_counter() + ROUNDS_S
+    while len(rounds) < ROUNDS and (not rounds or time.perf_counter() < until_s):
+        rounds.append(_round(root, shelf, len(rounds)))
+    return rounds
 
 
 def main() -> bool:
@@ -81,11 +87,11 @@ def main() -> bool:
                 (root / "package1" / "module20" / "file1.py").write_text("staged\n")
                 _git(root, "add", "--all")
                 (root / "package1" / "module20" / "file2.py").write_text("unstaged\n")
-            # One after the other: what the machine does besides hits both.
-            rounds = [_round(root, shelf, number) for number in range(ROUNDS)]
+            rounds = _rounds(root, shelf)
+            times = median([ours / alone for alone, ours, _ in rounds])
             alone, ours, look = (median(column) for column in zip(*rounds, strict=True))
-            figure = f"{alone * 1e3:.0f} -> {ours * 1e3:.0f} ms, x {ours / alone:.2f}"
+            figure = f"{alone * 1e3:.0f} -> {ours * 1e3:.0f} ms, x {times:.2f}"
             state = "with changes" if dirty else "clean"
-            good &= row(f"git worktree add, isolated worktree, {state}", figure, f"x {BUDGET}", ours / alone <= BUDGET)
+            good &= row(f"git worktree add, isolated worktree, {state}", figure, f"x {BUDGET}", times <= BUDGET)
             row(f"files that a child changed, {state}", f"{look * 1e3:.0f} ms", "-", good=True)
         return good

@@ -18,15 +18,31 @@ from importlib.util import module_from_spec
 from types import ModuleType
 from typing import Any
 
+_USER = "termal.bridge.sdk"
+_PACKAGES = ("mcp", "mcp_types")
 _METADATA = "importlib.metadata"
 _NEWEST = "mcp_types._v2026_07_28"
 """Its records: as many as those of all older versions together, and few agents speak it yet."""
 
 
 def import_sdk() -> None:
-    """Import what `termal.bridge.sdk` needs, in part unless the SDK is there already."""
+    """Import what `termal.bridge.sdk` needs: in part, unless the SDK is there already or does not let itself."""
     # Nothing made by an import is ever collected: looking for garbage meanwhile takes a fifth of the time.
     gc.disable()
+    try:
+        _import_in_part()
+    except Exception as error:  # noqa: BLE001 - whatever another SDK does here: slower is better than no tools
+        sys.stderr.write(f"termal: the MCP SDK is imported as a whole: {error!r}\n")
+        for name in [name for name in sys.modules if name.partition(".")[0] in _PACKAGES or name == _USER]:
+            del sys.modules[name]
+        # An import leaves a module at its package, too, where it would be found again.
+        vars(sys.modules[_USER.rpartition(".")[0]]).pop("sdk", None)
+        import_module(_USER)
+    gc.freeze()
+    gc.enable()
+
+
+def _import_in_part() -> None:
     found = PathFinder.find_spec("mcp")
     if found is not None and "mcp" not in sys.modules:
         folders = list(found.submodule_search_locations or [])
@@ -34,9 +50,7 @@ def import_sdk() -> None:
         _enter("mcp.server", [f"{folder}/server" for folder in folders])
         sys.modules[_NEWEST] = _Later(_NEWEST)
         with _no_plugins(), _deferred_records():
-            import termal.bridge.sdk  # noqa: F401, PLC0415 - here and now, in this state
-    gc.freeze()
-    gc.enable()
+            import_module(_USER)
 
 
 @contextmanager
@@ -56,10 +70,14 @@ def _no_plugins() -> Iterator[None]:
     try:
         yield
     finally:
-        del sys.modules[_METADATA]
+        if sys.modules.get(_METADATA) is stand_in:
+            del sys.modules[_METADATA]
 
 
 def _version(package: str) -> str:
+    # The stand-in, whose function this is, gives way to the real one for good.
+    if getattr(sys.modules.get(_METADATA), "version", None) is _version:
+        del sys.modules[_METADATA]
     return str(import_module(_METADATA).version(package))
 
 
@@ -82,7 +100,7 @@ def _deferred_records() -> Iterator[None]:
     try:
         yield
     finally:
-        del typing.compile  # type: ignore[attr-defined]
+        vars(typing).pop("compile", None)
         pydantic.TypeAdapter.__init__ = make  # type: ignore[method-assign]
 
 

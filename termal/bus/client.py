@@ -144,6 +144,8 @@ class Client:
                 self._push([call for call in calls if call.id in self._calls])
 
     def _push(self, calls: list[Call[Any]]) -> None:
+        # First: a fault in between must not leave it deaf.
+        self._loop.touched(self._socket)
         sent = 0
         for count, frame in messages([call.packed for call in calls]):
             try:
@@ -155,7 +157,6 @@ class Client:
             for call in calls[sent : sent + count]:
                 call.sent = True
             sent += count
-        self._loop.touched(self._socket)
 
     def _send_waiting(self) -> None:
         if self._retry is not None:

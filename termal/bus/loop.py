@@ -174,13 +174,13 @@ class PollLoop:
     def one_pass(self, wait_s: float) -> None:
         """Wait at most ``wait_s`` seconds for something to happen, and do it."""
         ready = self._readable()
-        polled = self._poller.poll(0 if ready else max(0, int(wait_s * 1000 + 0.999)))
+        polled = self._poller.poll(0 if ready else max(0, int(min(wait_s, _IDLE_S) * 1000 + 0.999)))
         for descriptor, _ in polled:
             ready[self._sources[descriptor]] = None
         for source in ready:
             callback = self._callbacks.get(source)
             if callback is not None:
-                self._run(callback)
+                self._serve(source, callback)
         if self._timers:
             self._due()
         self._hooks()
@@ -205,6 +205,14 @@ class PollLoop:
         """The touched sockets that have something."""
         touched, self._touched = self._touched, set()
         return {socket: None for socket in touched if socket in self._callbacks and readable(socket)}
+
+    def _serve(self, source: Pollable, callback: Callback) -> None:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - as below
+            # It may have left messages behind that its descriptor tells of no more.
+            self.touched(source)
+            self._on_fault(error)
 
     def _run(self, callback: Callback) -> None:
         try:

@@ -93,9 +93,10 @@ class Publisher:
         if not self._out or self._socket.closed:
             return
         out, self._out = self._out, []
+        # First: a fault in between must not leave it deaf.
+        self._loop.touched(self._socket)
         for _, frame in messages(out):
             self._socket.send(frame, zmq.NOBLOCK)
-        self._loop.touched(self._socket)
 
 
 class Subscriber:

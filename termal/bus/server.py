@@ -207,12 +207,13 @@ class Server:
         if not self._out or self._socket.closed:
             return
         out, self._out = self._out, {}
+        # First: a fault in between must not leave it deaf.
+        self._loop.touched(self._socket)
         for peer, pairs in out.items():
             # In order: nothing overtakes what is held for this caller.
             rest = pairs if peer in self._held else self._send(peer, pairs)
             if rest:
                 self._hold(peer, rest)
-        self._loop.touched(self._socket)
 
     def _send(self, peer: bytes, pairs: list[bytes]) -> list[bytes]:
         """Send to one caller; returns what it does not take at the moment."""
@@ -241,8 +242,8 @@ class Server:
     def _send_held(self) -> None:
         self._retry = None
         held, self._held = self._held, {}
+        self._loop.touched(self._socket)
         for peer, pairs in held.items():
             rest = self._send(peer, pairs)
             if rest:
                 self._hold(peer, rest)
-        self._loop.touched(self._socket)

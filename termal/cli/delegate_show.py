@@ -64,7 +64,7 @@ def list_table(records: Sequence[Record]) -> "Table":
             elapsed(record),
             _findings(record),
             record["childSessionId"],
-            printable(one_line(record.get("result", {}).get("summary", ""))),
+            one_line(record.get("result", {}).get("summary", "")),
         )
     return table
 

@@ -14,6 +14,8 @@ from termal.clock import millisecond_text
 from termal.log import KEEP
 
 _BLOCK_BYTES = 64 << 10
+LAST_BYTES = 16 << 20
+"""How far back in one file its newest lines are looked for: more than a log grows to before it is rotated."""
 _ROTATED = re.compile(r"\.[0-9]+\.log$")
 _PLAIN = ".stderr"
 _IN_FRONT = ("ts", "level", "process", "pid", "event")
@@ -30,9 +32,12 @@ class LogLine(NamedTuple):
     def worded(self) -> str:
         if not self.fields:
             return f"{self.ts} {'':<7} {self.process:<14} {self.text}"
-        level, event = self.fields.get("level", ""), self.fields.get("event", "")
-        rest = " ".join(f"{key}={_worded(value)}" for key, value in self.fields.items() if key not in _IN_FRONT)
-        return f"{self.ts} {level:<7} {self.process:<14} {event} {rest}".rstrip()
+        named = (self.ts, self.fields.get("level", ""), self.fields.get("event", ""))
+        ts, level, event = (_worded(value) if value else "" for value in named)
+        rest = " ".join(
+            f"{_worded(key)}={_worded(value)}" for key, value in self.fields.items() if key not in _IN_FRONT
+        )
+        return f"{ts} {level:<7} {self.process:<14} {event} {rest}".rstrip()
 
 
 class LogStream:
@@ -47,7 +52,7 @@ class LogStream:
         found: list[LogLine] = []
         for file in self._current():
             if growing := self._open(file):
-                found += _older(file, growing.last(count), count)
+                found += _older(file, growing, count)
         found.sort(key=lambda line: line.ts)
         return found[-count:] if count else []
 
@@ -93,21 +98,28 @@ class _Growing:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._source: IO[bytes] = file.open("rb")
+        opened = os.fstat(self._source.fileno())
+        self.identity = (opened.st_dev, opened.st_ino)
 
     def close(self) -> None:
         self._source.close()
 
     def last(self, count: int) -> list[LogLine]:
-        """The newest complete lines; `lines` goes on behind them."""
+        """The newest complete lines within `LAST_BYTES`; `lines` goes on behind them."""
         position = end = self._source.seek(0, os.SEEK_END)
-        text = b""
-        while position and text.count(b"\n") <= count:
+        blocks: list[bytes] = []
+        line_ends = 0
+        while position and line_ends <= count and end - position < LAST_BYTES:
             size = min(_BLOCK_BYTES, position)
             position -= size
             self._source.seek(position)
-            text = self._source.read(size) + text
-        *whole, begun = text.split(b"\n")
+            blocks.append(self._source.read(size))
+            line_ends += blocks[-1].count(b"\n")
+        *whole, begun = b"".join(reversed(blocks)).split(b"\n")
         self._source.seek(end - len(begun))
+        if position:
+            # The first one may have begun before what was read.
+            del whole[:1]
         return [self._parse(line) for line in (whole[-count:] if count else [])]
 
     def lines(self) -> list[LogLine]:
@@ -121,12 +133,11 @@ class _Growing:
         return [self._parse(line) for line in whole]
 
     def is_replaced(self) -> bool:
-        here = os.fstat(self._source.fileno())
         try:
             there = self._file.stat()
         except OSError:
             return True
-        return (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)
+        return self.identity != (there.st_dev, there.st_ino)
 
     def _parse(self, line: bytes) -> LogLine:
         process = self._file.name.removesuffix(".log")
@@ -142,8 +153,11 @@ class _Growing:
         return LogLine(written, process, {}, text)
 
 
-def _older(file: Path, found: list[LogLine], count: int) -> list[LogLine]:
-    """``found`` with lines before it that were rotated away, while there are fewer than ``count``."""
+def _older(file: Path, growing: _Growing, count: int) -> list[LogLine]:
+    """The newest lines of ``growing``, with those before them that were rotated away while there are fewer."""
+    found = growing.last(count)
+    # Rotated away after it was opened, a file is met again under another name.
+    seen = {growing.identity}
     for number in range(1, KEEP + 1):
         if len(found) >= count:
             break
@@ -151,13 +165,15 @@ def _older(file: Path, found: list[LogLine], count: int) -> list[LogLine]:
             rotated = _Growing(file.with_suffix(f".{number}.log"))
         except OSError:
             break
-        lines = rotated.last(count - len(found))
+        lines = [] if rotated.identity in seen else rotated.last(count - len(found))
+        seen.add(rotated.identity)
         rotated.close()
         found = [*(line._replace(process=file.name.removesuffix(".log")) for line in lines), *found]
     return found
 
 
 def _worded(value: object) -> str:
+    """In one line, whatever it is: what stands in a log must not look like another line of it."""
     if isinstance(value, str) and value.isprintable() and value and " " not in value and '"' not in value:
         return value
     return msgspec.json.encode(value).decode()

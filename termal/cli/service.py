@@ -24,8 +24,8 @@ from termal.cli.console import (
 )
 from termal.cli.daemon import Running, is_alive, read_running
 from termal.cli.log_lines import LogLine, LogStream
-from termal.cli.service_file import CannotBeWritten, Job, home_of
-from termal.cli.service_keeper import Keeper, KeeperFailed
+from termal.cli.service_file import CannotBeWritten, Job, home_of, is_text
+from termal.cli.service_keeper import Keeper, KeeperFailed, StillStarting
 from termal.cli.service_launchd import Launchd
 from termal.cli.service_systemd import Systemd
 from termal.config import read_config
@@ -71,14 +71,18 @@ def install(
     if os.environ.get("TERMAL_PORT"):
         complain(f"TERMAL_PORT does not reach the service: to choose its port write it into {place.config}")
     with _told():
-        keeper.start() if start else keeper.enroll()
-    running = _running(place) if start else None
+        if not start:
+            keeper.enroll()
+        serves = start and _starts(keeper)
+    running = _running(place) if serves else None
     if as_json:
         url = running.url if running else None
         say_json({"file": str(keeper.file), "home": str(place.root), "started": start, "url": url})
         return
     say(f"{keeper.file} written: {keeper.name} keeps the daemon of {place.root}")
-    at = f"started{f' at {running.url}' if running else ''}" if start else "it starts with the next login"
+    at = f"started{f' at {running.url}' if running else ''}" if serves else "it starts with the next login"
+    if start and not serves:
+        at = "still starting: `termal service status` says when it runs"
     say(f"{at}; remove it with `termal service uninstall`")
     if hint := keeper.hint():
         say(hint)
@@ -146,7 +150,9 @@ def logs(
     as_json: Json = False,
 ) -> None:
     """Show the logs of all processes as one, in order. Works for every daemon, service or not."""
-    place = Directory(_installed(_keeper()) or find_home().root) if home is None else find_home(home)
+    chosen = home or os.environ.get("TERMAL_HOME")
+    installed = None if chosen else _installed(_keeper())
+    place = find_home(chosen) if installed is None else Directory(installed)
     if not place.logs.is_dir():
         fail(f"{place.logs} is not there: no daemon has run on {place.root}", EXIT_NOT_THERE)
     with contextlib.closing(LogStream(place.logs)) as stream:
@@ -163,7 +169,9 @@ def _keeper() -> Keeper:
 def _job(place: Directory) -> Job:
     program = Path(sys.executable).with_name("termal")
     installed = os.access(program, os.X_OK)
-    folders = [name for name in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(name).is_absolute()]
+    # What the file cannot hold is left out, as a folder that is not there would be.
+    searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = [name for name in searched if Path(name).is_absolute() and is_text(name)]
     return Job(
         program=[str(program)] if installed else [sys.executable, "-P", "-m", "termal"],
         home=place.root,
@@ -212,10 +220,21 @@ def _write(file: Path, text: str) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as target:
             target.write(text)
         partial.replace(file)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-        fail(f"{file} cannot be written: {error.strerror}")
+        if isinstance(error, OSError):
+            fail(f"{file} cannot be written: {error.strerror}")
+        raise
+
+
+def _starts(keeper: Keeper) -> bool:
+    """Whether it serves already; an upgrade of the data can take long."""
+    try:
+        keeper.start()
+    except StillStarting:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -42,6 +42,8 @@ Environment={path}
 StandardOutput=append:{output}
 StandardError=append:{output}
 WatchdogSec={watchdog_s}
+# A migration takes as long as it takes; the supervisor ends a start that does not get on by limits of its own.
+TimeoutStartSec=infinity
 # SIGTERM to the supervisor, which stops the others in order; SIGKILL to all that is left.
 KillMode=mixed
 TimeoutStopSec={stop_s}
@@ -145,10 +147,21 @@ def _home_of_job(text: str) -> object:
         return None
 
 
+def is_text(path: str) -> bool:
+    """Whether ``path`` can be written as UTF-8. The name of a file may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check(job: Job) -> None:
     for text in (*job.command, job.path):
         if _CONTROL.search(text):
             raise CannotBeWritten(f"{text!r} has a control character in it: no service can be made of that")
+        if not is_text(text):
+            raise CannotBeWritten(f"{text!r} is not UTF-8: no service can be made of that")
 
 
 def _quoted(text: str) -> str:

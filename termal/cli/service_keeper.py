@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 from termal.cli.service_file import Job
 
 ANSWER_S = 120
+LATE = 124
+"""The exit code of a command that took longer."""
 """A start waits for the daemon to serve, and that may wait for a migration; nothing here waits for ever."""
 
 
@@ -28,6 +30,10 @@ class KeeperFailed(Exception):
     def __init__(self, command: str, ended: subprocess.CompletedProcess[str]) -> None:
         said = " ".join((ended.stderr.strip() or ended.stdout.strip()).split())
         super().__init__(f"`{command}` failed with {ended.returncode}" + (f": {said}" if said else ""))
+
+
+class StillStarting(Exception):
+    """The daemon is being started and does not serve yet. It is waited for no longer; it goes on by itself."""
 
 
 class Keeper(Protocol):
@@ -53,7 +59,7 @@ class Keeper(Protocol):
         ...
 
     def start(self) -> None:
-        """`enroll`, and start it now, anew if it runs."""
+        """`enroll`, and start it now, anew if it runs. Raises `StillStarting` when that takes long."""
         ...
 
     def withdraw(self) -> None:
@@ -76,7 +82,7 @@ class Keeper(Protocol):
 
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
-    """The ended command, whatever became of it: 127 when it cannot be run, 124 when it takes too long."""
+    """The ended command, whatever became of it: 127 when it cannot be run, `LATE` when it takes too long."""
     try:
         return subprocess.run(
             command,
@@ -88,6 +94,6 @@ def run(*command: str) -> "subprocess.CompletedProcess[str]":
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"no answer in {ANSWER_S} seconds")
+        return subprocess.CompletedProcess(command, LATE, "", f"no answer in {ANSWER_S} seconds")
     except OSError as error:
         return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: {error.strerror}")

@@ -3,9 +3,10 @@
 import os
 import shutil
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from termal.cli.service_file import UNIT, Job, systemd_unit
-from termal.cli.service_keeper import KeeperFailed, Kept, run
+from termal.cli.service_keeper import LATE, KeeperFailed, Kept, StillStarting, run
 
 _ABSENT = (
     "no systemd of yours answers (a container, or no login session): have `termal serve` run by whatever starts "
@@ -35,7 +36,10 @@ class Systemd:
         # Three starts in ten minutes are a loop to systemd, whoever asks for the fourth. Fails for a new unit.
         run("systemctl", "--user", "reset-failed", UNIT)
         # Starts what is not running, too; returns when the daemon serves.
-        self._control("restart", UNIT)
+        ended = run("systemctl", "--user", "restart", UNIT)
+        if ended.returncode == LATE:
+            raise StillStarting
+        _check(ended, "restart", UNIT)
 
     def enroll(self) -> None:
         self._control("daemon-reload")
@@ -70,9 +74,12 @@ class Systemd:
         return "" if found.stdout.strip() == "yes" else "to keep it running after you log out: loginctl enable-linger"
 
     def _control(self, *arguments: str) -> None:
-        ended = run("systemctl", "--user", *arguments)
-        if ended.returncode != 0:
-            raise KeeperFailed(f"systemctl --user {' '.join(arguments)}", ended)
+        _check(run("systemctl", "--user", *arguments), *arguments)
+
+
+def _check(ended: CompletedProcess[str], *arguments: str) -> None:
+    if ended.returncode != 0:
+        raise KeeperFailed(f"systemctl --user {' '.join(arguments)}", ended)
 
 
 def _end(facts: dict[str, str]) -> str:

@@ -75,6 +75,15 @@ def facts_of(entry: "os.DirEntry[str]") -> os.stat_result | None:
         return None
 
 
+def folder_id(path: str) -> tuple[int, int] | None:
+    """Tells one folder from another in its place; None: there is none."""
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return None
+    return (facts.st_dev, facts.st_ino) if stat.S_ISDIR(facts.st_mode) else None
+
+
 def is_written(entry: "os.DirEntry[str]", since_ns: int) -> bool:
     facts = facts_of(entry)
     return facts is not None and facts.st_mtime_ns > since_ns

@@ -7,10 +7,10 @@ import sys
 from typing import Protocol
 
 from termal.procs.folder_facts import Ground, Look, PathChange, Unwatchable
-from termal.procs.folder_notified import NotifiedTree
+from termal.procs.folder_notified import NotifiedTree, WatchShare
 from termal.procs.folder_scanned import ScannedTree
 
-__all__ = ["Ground", "Look", "PathChange", "Tree", "Unwatchable", "tree_of"]
+__all__ = ["Ground", "Look", "PathChange", "Tree", "Unwatchable", "WatchShare", "tree_of"]
 
 
 class Tree(Protocol):
@@ -26,11 +26,12 @@ class Tree(Protocol):
     def close(self) -> None: ...
 
 
-def tree_of(ground: Ground, since_ns: int, *, portable: bool) -> Tree:
+def tree_of(ground: Ground, since_ns: int, *, portable: bool, share: WatchShare | None = None) -> Tree:
     """``since_ns`` (as `time.time_ns`): what was written after it counts as a change, also when it is read later.
 
-    The clock of files may be some milliseconds behind: what was written in them does not count.
+    The clock of files may be some milliseconds behind: what was written in them does not count. Trees with one
+    ``share`` are bounded together.
     """
     if sys.platform == "linux" and not portable:
-        return NotifiedTree(ground, since_ns)
+        return NotifiedTree(ground, since_ns, share or WatchShare())
     return ScannedTree(ground, since_ns)

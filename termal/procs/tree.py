@@ -64,12 +64,18 @@ def descendants(pid: int, *, portable: bool = not _LINUX) -> list[int]:
     return found
 
 
-def find_marked(mark: str, *, variable: str = MARK_VARIABLE, portable: bool = not _LINUX) -> list[Process]:
-    """Processes of this user whose environment carries ``mark``, alone or followed by ``:`` and more."""
+def find_marked(
+    mark: str, *, variable: str = MARK_VARIABLE, of: str | None = None, portable: bool = not _LINUX
+) -> list[Process]:
+    """Processes of this user whose environment carries ``mark``, alone or followed by ``:`` and more.
+
+    ``of``: only those that carry this mark of a daemon in the same way too.
+    """
     found: list[Process] = []
     for pid in _own_pids(portable):
-        value = _mark_of(pid, variable, portable)
-        if value is None or not (value == mark or value.startswith(mark + ":")):
+        if not _carries(mark, _mark_of(pid, variable, portable)):
+            continue
+        if of is not None and not _carries(of, _mark_of(pid, MARK_VARIABLE, portable)):
             continue
         process = identify(pid, portable=portable)
         if process is not None:
@@ -77,8 +83,8 @@ def find_marked(mark: str, *, variable: str = MARK_VARIABLE, portable: bool = no
     return found
 
 
-def sweep(mark: str, *, variable: str = MARK_VARIABLE, portable: bool = not _LINUX) -> Swept:
-    """SIGKILL everything that carries ``mark`` and all below it, again and again until nothing is left.
+def sweep(mark: str, *, variable: str = MARK_VARIABLE, of: str | None = None, portable: bool = not _LINUX) -> Swept:
+    """SIGKILL everything that `find_marked` finds and all below it, again and again until nothing is left.
 
     This process and its ancestors are spared: it may itself have been started by what it looks for.
     """
@@ -86,7 +92,8 @@ def sweep(mark: str, *, variable: str = MARK_VARIABLE, portable: bool = not _LIN
     ended: set[int] = set()
     end_at = time.monotonic() + _SWEEP_S
     while True:
-        found = [process for process in _with_descendants(mark, variable, portable) if process.pid not in spared]
+        marked = find_marked(mark, variable=variable, of=of, portable=portable)
+        found = [process for process in _with_descendants(marked, portable) if process.pid not in spared]
         if not found or time.monotonic() > end_at:
             return Swept(sorted(ended), [process.pid for process in found])
         ended.update(process.pid for process in found if end(process, signal.SIGKILL, portable=portable))
@@ -118,8 +125,12 @@ def _end_by_descriptor(process: Process, number: int) -> bool:
         os.close(fd)
 
 
-def _with_descendants(mark: str, variable: str, portable: bool) -> list[Process]:
-    found = {process.pid: process for process in find_marked(mark, variable=variable, portable=portable)}
+def _carries(mark: str, value: str | None) -> bool:
+    return value is not None and (value == mark or value.startswith(mark + ":"))
+
+
+def _with_descendants(marked: list[Process], portable: bool) -> list[Process]:
+    found = {process.pid: process for process in marked}
     for pid in tuple(found):
         for below in descendants(pid, portable=portable):
             process = None if below in found else identify(below, portable=portable)

@@ -9,7 +9,8 @@ NOTICES = 5
 
 
 def with_limits(before: CodexFacts, update: CodexLimits) -> CodexFacts:
-    """What ``update`` leaves out, in a window too, stays as it was last told."""
+    """What ``update`` leaves out stays as it was last told. A window that it tells takes the place of the old one as a
+    whole: when that one was to be reset may be long past."""
     known = CodexLimits() if before.rate_limits is UNSET else before.rate_limits
     changes = {name: value for name, value in asdict(update).items() if value is not UNSET}
     return replace(before, rate_limits=replace(known, **changes)) if changes else before

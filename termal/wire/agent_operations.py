@@ -10,7 +10,8 @@ class AgentTrouble(msgspec.Struct, frozen=True):
     """The last ``exits`` starts of ``agent`` ended before it could take a prompt.
 
     ``parked``: it is not started again by itself; else not before ``until_s`` of the monotonic clock. ``text`` is for
-    people and says what to do. ``alive``: sessions whose process of it runs all the same.
+    people and says what to do. ``alive``: sessions whose process of it runs all the same. ``only``: the one session in
+    which it ended, and the only one that it is parked in; empty when there were several.
     """
 
     agent: str
@@ -19,6 +20,7 @@ class AgentTrouble(msgspec.Struct, frozen=True):
     until_s: float
     text: str
     alive: list[str] = []
+    only: str = ""
 
 
 class TellTroubles(msgspec.Struct, frozen=True):

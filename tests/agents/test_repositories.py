@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from termal.config import AgentConfig, Config
 from tests.agents.kit import Scene, require, unlocked
 from tests.agents.scenario import prompt, sent
+from workers.runtime.adapter import AgentFailed
 from workers.runtime.agents import Agents
 from workers.runtime.place import Place
 
@@ -88,6 +90,22 @@ def test_a_trusted_folder_brings_its_own_settings(scene: Scene, agent: str) -> N
     talk(scene, agent, AgentConfig(trusted=[str(scene.work.parent)]))
     assert ran(scene) == ({"served"} if agent == "OpenCode" else {"served", "hooked"})
     assert "style of a heron" in sent(scene)
+
+
+def test_plugins_above_a_folder_without_git_are_told_and_keep_a_delegated_session_out(scene: Scene) -> None:
+    """That OpenCode runs their outermost code is what this is about: once it does not, nobody need look for them."""
+    require("OpenCode")
+    shutil.rmtree(scene.work / ".git")
+    plugin = scene.work / ".opencode" / "plugin" / "evil.js"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(f'import {{ writeFileSync }} from "node:fs"\nwriteFileSync("{scene.home}/hooked", "")\n')
+    inner = scene.work / "packages" / "one"
+    inner.mkdir(parents=True)
+    with pytest.raises(AgentFailed, match=r"evil\.js\).*It was not started"):
+        talk(scene, "OpenCode", AgentConfig(), workdir=str(inner), delegated=True)
+    assert ran(scene) == set()
+    talk(scene, "OpenCode", AgentConfig(), workdir=str(inner))
+    assert ran(scene) == {"hooked"}
 
 
 def test_a_delegated_session_has_no_settings_of_a_trusted_folder(scene: Scene) -> None:

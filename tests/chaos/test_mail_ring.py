@@ -1,4 +1,4 @@
-"""Sessions write to each other in a ring while workers are killed: every letter is read by a turn that it woke.
+"""Sessions write to each other in a ring while processes are killed: every letter is read by a turn that it woke.
 
 A few sessions and seconds in CI; ``TERMAL_RING_SESSIONS`` and ``TERMAL_RING_SECONDS`` ask for more.
 """
@@ -19,8 +19,8 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.chaos, pytest.mark.slow, pytest.mark.timeout(400)]
 
 SESSIONS = int(os.environ.get("TERMAL_RING_SESSIONS", "4"))
-SECONDS = float(os.environ.get("TERMAL_RING_SECONDS", "8"))
-VICTIMS = ("wake", "state", "coordination")
+SECONDS = float(os.environ.get("TERMAL_RING_SECONDS", "11"))
+VICTIMS = ("wake", "state", "coordination", "runtime-acp", "gateway")
 REST_S = 60.0
 PACE_S = 2.2
 """Between two kills: a worker that dies more than five times in half a minute is held back on purpose."""

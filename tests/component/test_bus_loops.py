@@ -15,6 +15,8 @@ from termal.bus.aio import AioLoop
 from termal.bus.client import Client
 from termal.bus.loop import PollLoop, fault_logger, readable
 from termal.bus.server import Server
+from termal.bus.sockets import endpoint
+from termal.wire.envelope import Envelope, messages, pack_request
 from termal.wire.runtime_operations import TURN_HELD
 from termal.wire.session_operations import SESSION_KILL, OneSession
 from termal.wire.turns import Anything
@@ -114,6 +116,75 @@ def test_what_a_callback_leaves_in_a_socket_is_looked_at_again(bus: BusThread) -
     bus.run(end)
     assert got == [b"%d" % number for number in range(20)]
     assert not bus.faults, "nobody is called for an empty socket"
+
+
+def test_a_fault_in_the_callback_of_a_socket_leaves_what_waits_in_it_to_the_next_look(bus: BusThread) -> None:
+    got: list[bytes] = []
+    sockets: list[zmq.Socket[bytes]] = []
+
+    def take_all() -> None:
+        while readable(sockets[0]):
+            message = sockets[0].recv(zmq.NOBLOCK)
+            if message == b"bad":
+                # As a callback does that looks before it goes on: the descriptor has told all that it tells.
+                assert readable(sockets[0])
+                raise ValueError("bad")
+            got.append(message)
+
+    def begin() -> None:
+        sockets.extend(bus.loop.context.socket(zmq.PAIR) for _ in range(2))
+        sockets[0].bind("inproc://left")
+        sockets[1].connect("inproc://left")
+        for message in (b"bad", b"1", b"bad", b"2"):
+            sockets[1].send(message)
+        bus.loop.add(sockets[0], take_all)
+
+    def end() -> None:
+        bus.loop.remove(sockets[0])
+        for socket in sockets:
+            socket.close()
+
+    bus.run(begin)
+    wait_until(lambda: got == [b"1", b"2"], "what came behind the faults")
+    bus.run(lambda: sockets[1].send(b"3"))
+    wait_until(lambda: got == [b"1", b"2", b"3"], "what came later")
+    bus.run(end)
+    assert [repr(fault) for fault in bus.faults] == ["ValueError('bad')"] * 2
+    bus.faults.clear()
+
+
+def test_a_fault_while_a_server_takes_one_message_leaves_the_others_answered(bus: BusThread, run_dir: Path) -> None:
+    class Full(Lines):
+        def repeating(self, event: str, **keys: Any) -> None:
+            super().repeating(event, **keys)
+            if len(self.repeated) == 1:
+                raise OSError("no space left")
+
+    servers: list[Server] = []
+    bus.run(lambda: servers.append(Server(bus.loop, run_dir, "state", {}, log=Full())))
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        caller = context.socket(zmq.DEALER)
+        caller.connect(endpoint(run_dir, "state"))
+        caller.send(b"no such frame")
+        for number in range(1, 4):
+            for _, frame in messages([pack_request(Envelope(number, "no.such", 0.0, "test", "", b""))]):
+                caller.send(frame)
+        wait_until(lambda: servers[0].handled == 3, "the requests behind the broken one")
+    finally:
+        context.destroy(linger=0)
+        bus.run(servers[0].close)
+    assert [repr(fault) for fault in bus.faults] == ["OSError('no space left')"]
+    bus.faults.clear()
+
+
+def test_a_pass_may_be_told_to_wait_for_ever() -> None:
+    loop = PollLoop()
+    loop.threadsafe(lambda: None)
+    loop.one_pass(float("inf"))
+    loop.threadsafe(lambda: None)
+    loop.one_pass(2.0**40)
+    loop.close()
 
 
 def test_a_socket_that_was_touched_and_closed_is_forgotten(bus: BusThread) -> None:

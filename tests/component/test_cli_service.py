@@ -3,6 +3,7 @@
 import json
 import os
 import plistlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
+from termal.cli import service, service_systemd
 from termal.cli.main import main
 from termal.cli.service_file import LABEL, UNIT, home_of
+from termal.cli.service_keeper import LATE, run
 
 STAND_IN = """\
 #!/bin/sh
@@ -196,6 +199,55 @@ def test_a_start_that_fails_is_told_with_the_managers_own_words(linux: Machine) 
     assert code == 1
     assert "Job for termal.service failed." in said
     assert "termal service logs" in said
+
+
+def test_a_start_that_takes_long_is_said_to_go_on(linux: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.CompletedProcess(command, LATE, "", "") if "restart" in command else run(*command)
+
+    monkeypatch.setattr(service_systemd, "run", late)
+    code, said, complaint = linux.run("install", "--home", str(linux.home))
+    assert (code, complaint) == (0, "")
+    assert "still starting: `termal service status`" in said
+    code, said, _ = linux.run("install", "--json", "--home", str(linux.home))
+    assert (code, json.loads(said)["started"], json.loads(said)["url"]) == (0, True, None)
+
+
+def test_a_folder_of_the_shell_that_no_file_can_name_is_left_out(
+    linux: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{linux.programs}:/usr/bin:/bin:/opt/caf\udce9")
+    assert linux.run("install", "--home", str(linux.home))[0] == 0
+    assert f'"PATH={linux.programs}:/usr/bin:/bin"' in linux.unit.read_text("utf-8")
+
+
+@pytest.mark.parametrize("machine_kind", ["linux", "mac"])
+def test_a_directory_that_no_file_can_name_is_refused_and_nothing_written(
+    request: pytest.FixtureRequest, machine_kind: str
+) -> None:
+    machine: Machine = request.getfixturevalue(machine_kind)
+    code, _, said = machine.run("install", "--home", f"{machine.home}/caf\udce9")
+    assert (code, "not UTF-8" in said, said.count("\n")) == (1, True, 1)
+    assert (machine.unit.parent.exists(), machine.job.parent.exists(), machine.home.exists()) == (False,) * 3
+
+
+def test_a_file_that_cannot_be_finished_leaves_nothing_behind(linux: Machine) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        service._write(linux.unit, "caf\udce9")
+    assert list(linux.unit.parent.iterdir()) == []
+
+
+def test_the_logs_are_those_of_the_directory_that_is_named_before_the_installed_one(
+    linux: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linux.run("install", "--home", str(linux.home))
+    for folder in (linux.home, linux.user / "other"):
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+        (folder / "logs" / "state.stderr.log").write_text(f"of {folder.name}\n", "utf-8")
+    assert "of home" in linux.run("logs")[1]
+    monkeypatch.setenv("TERMAL_HOME", str(linux.user / "other"))
+    assert "of other" in linux.run("logs")[1]
+    assert "of home" in linux.run("logs", "--home", str(linux.home))[1]
 
 
 def test_a_machine_without_a_manager_gets_one_sentence_and_keeps_its_files(machine: Machine) -> None:

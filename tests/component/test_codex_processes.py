@@ -1,11 +1,14 @@
 """The one app-server that all Codex sessions share: start, end, faults, and that no thread disturbs another."""
 
 import asyncio
+import contextlib
+import signal
 from typing import Any
 
 import psutil
 import pytest
 
+from termal.wire.launch import MARK_VARIABLE
 from termal.wire.turns import McpServer, TextDelta, TextDone, ToolEnded, ToolOutput, TurnEnded
 from tests.support.codex_kit import CodexKit
 from tests.support.waiting import wait_until
@@ -328,5 +331,40 @@ def test_models_come_with_what_each_of_them_takes(codex: CodexKit) -> None:
         assert (detail.default_effort, detail.efforts) == ("medium", ["low", "medium"])
         assert detail.tiers == [("priority", "Fast", "twice the price")]
         assert (started.current_model, started.version) == ("gpt-5.4", "0.0.1")
+
+    codex.run(scenario)
+
+
+@pytest.mark.parametrize("portable", [False, True], ids=["linux", "portable"])
+@pytest.mark.parametrize(
+    ("delegated", "mark", "ends"),
+    [
+        (False, "codex-test", True),
+        (False, "another-daemon", False),
+        (False, None, False),
+        (True, "codex-test", True),
+        (True, None, True),
+    ],
+    ids=["ours", "another-daemons", "a-persons", "a-delegations", "a-delegations-without-mark"],
+)
+@pytest.mark.parametrize("variable", ["CODEX_THREAD_ID", "CODEX_SESSION_ID"])
+def test_a_close_ends_what_was_left_of_a_thread_and_nothing_of_a_persons_terminal(
+    codex: CodexKit, *, portable: bool, delegated: bool, mark: str | None, ends: bool, variable: str
+) -> None:
+    codex.portable = portable
+
+    async def scenario() -> None:
+        await codex.started(session_id="session-2")
+        closing = await codex.started(delegated=delegated)
+        assert closing._attachment is not None
+        environment = {variable: closing._attachment.thread_id, **({MARK_VARIABLE: mark} if mark else {})}
+        left = await asyncio.create_subprocess_exec("/bin/sleep", "60", env=environment, start_new_session=True)
+        try:
+            await closing.close()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                left.terminate()
+            # It was killed before, or is there to take this.
+            assert await left.wait() == (-signal.SIGKILL if ends else -signal.SIGTERM)
 
     codex.run(scenario)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,10 +20,15 @@ from termal.wire.delegation_operations import (
 )
 from termal.wire.queue_operations import QUEUE_MATERIALIZE, MaterializeWakes, Wake
 from termal.wire.session_operations import STATE_FACTS
-from termal.wire.turns import Anything, TextDelta, ToolStarted
+from termal.wire.settings_operations import SETTINGS_CHANGE, ChangeSettings
+from termal.wire.turns import Anything, ApprovalAsked, PermissionOption, TextDelta, ToolStarted
 from tests.support.delegating import Delegating, House, a_house, packet, review
+from tests.support.fake_runtime import FakeRuntime
 from tests.support.state_worker import Json, StateWorker, texts
 from tests.support.waiting import wait_until
+
+ALLOWS_ALL = {"approvalPolicy": "never", "sandboxMode": "danger-full-access"}
+OPTIONS = [PermissionOption("yes", "accepted", "Yes"), PermissionOption("no", "rejected", "No")]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +101,65 @@ def test_a_turn_that_nobody_holds_after_a_restart_of_state_alone_fails_its_deleg
     house.state.start("replacement", running=["runtime-acp"], environment=house.environment)
     assert spawned["delegation"]["id"] in resumed(work)
     assert work.status(spawned)["status"] == "failed"
+
+
+def _forget(runtime: FakeRuntime) -> None:
+    runtime.hold_turns = False
+    runtime.release()
+
+
+@contextmanager
+def a_held_card(house: House) -> Iterator[tuple[Delegating, Delegating, str]]:
+    """A request that the session's mode allows waits for a reader; then state is killed, and the next one takes the
+    reader for lost before it knows whether the turn still runs. The session, who else may send readers, the card."""
+    work = house.work("Codex", settings=ALLOWS_ALL)
+    other = house.work()
+    readers = Delegating(house.state, work.workdir, runtime=other.runtime, shelf=work.shelf)
+    spawned = readers.spawn()
+    readers.child_turn(spawned)
+    house.state.send(work.parent, "work")
+    turn = wait_until(lambda: work.turns_of(work.parent), "its turn")[-1]
+    work.runtime.report(turn, ApprovalAsked("r", "Write", "touch x", "", OPTIONS, by_mode="yes"))
+    card = str(house.state.read(work.parent)["messages"][-1]["id"])
+    house.state.kill()
+    readers.runtime.turns.clear()
+    work.runtime.answers.clear()
+    work.runtime.hold_turns = True
+    try:
+        house.state.start("replacement", running=["runtime-acp", "runtime-codex"], environment=house.environment)
+        readers.wait_status(spawned, "failed")
+        yield work, readers, card
+    finally:
+        _forget(work.runtime)
+
+
+def decision(work: Delegating, card: str) -> str:
+    messages = work.state.read(work.parent)["messages"]
+    return next(str(message["decision"]) for message in messages if message["id"] == card)
+
+
+def test_what_a_mode_allows_is_held_for_a_reader_that_came_before_the_turn_was_known_to_run(house: House) -> None:
+    with a_held_card(house) as (work, readers, card):
+        spawned = readers.spawn()
+        _forget(work.runtime)
+        readers.child_turn(spawned)
+        work.runtime.report(work.turns_of(work.parent)[-1], TextDelta("1", "on it"))
+        assert (decision(work, card), work.runtime.answers) == ("pending", [])
+        readers.cancel(spawned)
+        wait_until(lambda: decision(work, card) == "accepted", "the mode's answer")
+        assert [told.option for told in work.runtime.answers] == ["yes"]
+
+
+def test_another_mode_that_came_before_the_turn_was_known_to_run_leaves_the_card_to_a_person(house: House) -> None:
+    with a_held_card(house) as (work, _, card):
+        change = ChangeSettings(session_id=work.parent, settings={"approvalPolicy": "on-request"})
+        changing = house.state.begin(SETTINGS_CHANGE, change)
+        wait_until(lambda: house.state.read(work.parent)["approvalPolicy"] == "on-request", "the mode")
+        _forget(work.runtime)
+        changing.reply()
+        work.runtime.report(work.turns_of(work.parent)[-1], TextDelta("1", "on it"))
+        assert (decision(work, card), work.runtime.answers) == ("pending", [])
+        work.state.answer(work.parent, card, "accepted")
 
 
 @pytest.mark.case("A73")

@@ -11,7 +11,7 @@ import pytest
 
 from termal.procs import folder_notified, folder_scanned, inotify
 from termal.procs.folder_facts import Ground, Look, Unwatchable
-from termal.procs.folder_watch import Tree, tree_of
+from termal.procs.folder_watch import Tree, WatchShare, tree_of
 from termal.rules.file_changes import IGNORED_FOLDERS
 
 KINDS = pytest.mark.parametrize("portable", [False, True], ids=["notified", "scanned"])
@@ -89,6 +89,37 @@ def test_a_folder_that_moves_takes_its_files_along(root: Path, portable: bool) -
         assert told(tree.look()) == {"lib/deep.txt": "modified"}
         shutil.rmtree(root / "lib")
         assert told(tree.look()) == {"lib/deep.txt": "deleted"}
+
+
+def test_a_folder_that_moves_into_a_new_one_is_followed(root: Path, portable: bool) -> None:
+    (root / "src" / "inner").mkdir()
+    (root / "src" / "inner" / "x").write_text("x")
+    with watching(root, portable) as tree:
+        (root / "new").mkdir()
+        (root / "src").rename(root / "new" / "src")
+        (root / "new" / "src" / "inner").rename(root / "new" / "inner")
+        assert told(tree.look()) == {
+            "src/deep.txt": "deleted",
+            "src/inner/x": "deleted",
+            "new/src/deep.txt": "created",
+            "new/inner/x": "created",
+        }
+        (root / "new" / "src" / "deep.txt").write_text("changed again")
+        (root / "new" / "inner" / "x").unlink()
+        assert told(tree.look()) == {"new/src/deep.txt": "modified", "new/inner/x": "deleted"}
+
+
+def test_a_folder_that_moves_into_a_new_one_may_have_a_successor(root: Path, portable: bool) -> None:
+    with watching(root, portable) as tree:
+        (root / "new").mkdir()
+        (root / "src").rename(root / "new" / "src")
+        (root / "src").mkdir()
+        (root / "src" / "other.txt").write_text("other")
+        told_first = {"src/deep.txt": "deleted", "src/other.txt": "created", "new/src/deep.txt": "created"}
+        assert told(tree.look()) == told_first
+        (root / "src" / "other.txt").write_text("changed")
+        shutil.rmtree(root / "new")
+        assert told(tree.look()) == {"src/other.txt": "modified", "new/src/deep.txt": "deleted"}
 
 
 def test_a_folder_that_leaves_is_watched_no_more(root: Path, portable: bool, tmp_path: Path) -> None:
@@ -203,6 +234,21 @@ def test_a_folder_that_grows_too_large_is_watched_no_more(
         assert tree.look().flooded
 
 
+def test_files_that_are_gone_again_do_not_count(root: Path, portable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (folder_notified, folder_scanned):
+        monkeypatch.setattr(module, "FILES", 3)
+    with watching(root, portable) as tree:
+        for _ in range(3):
+            (root / "swap").write_text("x")
+            (root / "src" / "swap").mkdir()
+            (root / "src" / "swap").rmdir()
+            assert told(tree.look()) == {"swap": "created"}
+            (root / "swap").rename(root / "moved")
+            assert told(tree.look()) == {"swap": "deleted", "moved": "created"}
+            (root / "moved").unlink()
+            assert told(tree.look()) == {"moved": "deleted"}
+
+
 def test_a_folder_that_is_not_there_is_not_watched(root: Path, portable: bool) -> None:
     with pytest.raises(Unwatchable), watching(root / "nowhere", portable):
         pass
@@ -227,6 +273,54 @@ def test_the_root_may_vanish_under_the_watch(root: Path, portable: bool) -> None
         assert told(tree.look()) == {}
 
 
+def test_a_root_that_is_made_again_is_watched_again(root: Path, portable: bool) -> None:
+    with watching(root, portable) as tree:
+        shutil.rmtree(root)
+        assert told(tree.look()) == {"old.txt": "deleted", "src/deep.txt": "deleted"}
+        (root / "src").mkdir(parents=True)
+        (root / "src" / "deep.txt").write_text("again")
+        assert told(tree.look()) == {"src/deep.txt": "created"}
+        (root / "src" / "deep.txt").write_text("changed")
+        (root / "new.txt").write_text("new")
+        assert told(tree.look()) == {"src/deep.txt": "modified", "new.txt": "created"}
+
+
+def test_a_root_that_is_made_again_between_two_looks_is_another_one(root: Path, portable: bool) -> None:
+    with watching(root, portable) as tree:
+        shutil.rmtree(root)
+        root.mkdir()
+        (root / "old.txt").write_text("another")
+        assert told(tree.look()) == {"old.txt": "modified", "src/deep.txt": "deleted"}
+        (root / "old.txt").write_text("changed")
+        assert told(tree.look()) == {"old.txt": "modified"}
+
+
+@pytest.mark.parametrize("above", [False, True], ids=["itself", "with-the-folder-above"])
+def test_another_root_in_the_place_of_one_that_moved_is_watched(
+    tmp_path: Path, root: Path, portable: bool, above: bool
+) -> None:
+    inner = root / "src" if above else root
+    moved = tmp_path / "moved"
+    with watching(inner, portable) as tree:
+        before = {path.relative_to(inner).as_posix(): "deleted" for path in inner.rglob("*.txt")}
+        root.rename(moved)
+        next(moved.glob("**/deep.txt")).write_text("nobody's business")
+        assert told(tree.look()) == before
+        inner.mkdir(parents=True)
+        (inner / "new.txt").write_text("new")
+        assert told(tree.look()) == {"new.txt": "created"}
+        moved.joinpath("old.txt").write_text("nobody's business")
+        assert told(tree.look()) == {}
+
+
+def test_a_file_in_the_place_of_the_root_has_nothing_in_it(root: Path, portable: bool) -> None:
+    with watching(root, portable) as tree:
+        shutil.rmtree(root)
+        root.write_text("no folder")
+        assert told(tree.look()) == {"old.txt": "deleted", "src/deep.txt": "deleted"}
+        assert told(tree.look()) == {}
+
+
 class TestKernelLimits:
     """What the kernel does not allow."""
 
@@ -238,6 +332,38 @@ class TestKernelLimits:
         monkeypatch.setattr(inotify, "watches_allowed", lambda: folder_notified.WATCH_SHARE)
         with pytest.raises(Unwatchable, match="more than 1 folders"), watching(root, portable):
             pass
+
+    def test_trees_that_share_the_watches_are_bounded_together(
+        self, root: Path, portable: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        if portable:
+            pytest.skip("takes no watches")
+        monkeypatch.setattr(inotify, "watches_allowed", lambda: 5 * folder_notified.WATCH_SHARE)
+        share = WatchShare()
+
+        def tree() -> Tree:
+            return tree_of(Ground(str(root), frozenset(), IGNORED_FOLDERS), time.time_ns(), portable=False, share=share)
+
+        first, second, third = tree(), tree(), tree()
+        first.begin()
+        second.begin()
+        assert share.taken == 4
+        with pytest.raises(Unwatchable, match="together with others it has more than 5 folders"):
+            third.begin()
+        assert share.taken == 4
+        (root / "new" / "inner").mkdir(parents=True)
+        assert first.look().flooded
+        assert told(second.look()) == {}
+        assert share.taken == 4
+        (root / "src").rename(root / "new" / "src")
+        assert told(second.look()) == {"src/deep.txt": "deleted", "new/src/deep.txt": "created"}
+        shutil.rmtree(root / "new")
+        second.look()
+        assert share.taken == 1
+        for each in (first, second, third):
+            each.close()
+            each.close()
+        assert share.taken == 0
 
     def test_no_watch_left_is_said(self, root: Path, portable: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         if portable:

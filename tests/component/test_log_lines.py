@@ -3,13 +3,15 @@
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from termal import log
-from termal.cli.log_lines import LogStream
+from termal.cli import log_lines
+from termal.cli.log_lines import LogLine, LogStream, _Growing
 from termal.cli.main import main
 from termal.log import Log
 
@@ -105,6 +107,53 @@ def test_a_log_that_is_cut_off_is_read_from_its_beginning(logs: Path, stream: Lo
     (logs / "state.log").write_text("", "utf-8")
     write(logs, "state", (3, "c"))
     assert events(stream) == ["c"]
+
+
+def test_lines_of_a_log_that_is_rotated_away_while_it_is_read_are_given_once(
+    logs: Path, stream: LogStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(logs, "state", (1, "a"), (2, "b"))
+    shutil.copy(logs / "state.log", logs / "state.1.log")
+    (logs / "state.log").write_text("", "utf-8")
+    write(logs, "state", (3, "c"), (4, "d"))
+    last = _Growing.last
+
+    def rotating(growing: _Growing, count: int) -> list[LogLine]:
+        """After each of the first two files was opened, and before the next one is."""
+        found = last(growing, count)
+        if count >= 98:
+            for number in (2, 1):
+                if (logs / f"state.{number}.log").exists():
+                    (logs / f"state.{number}.log").replace(logs / f"state.{number + 1}.log")
+            (logs / "state.log").replace(logs / "state.1.log")
+            write(logs, "state", (5, "e"))
+        return found
+
+    monkeypatch.setattr(_Growing, "last", rotating)
+    assert events(stream, 100) == ["a", "b", "c", "d"]
+    assert events(stream) == ["e"]
+
+
+def test_a_line_without_an_end_is_not_looked_for_through_a_whole_file(
+    logs: Path, stream: LogStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_lines, "LAST_BYTES", 128 << 10)
+    (logs / "state.stderr.log").write_text("x" * 500_000 + "\nlast\n", "utf-8")
+    (logs / "wake.stderr.log").write_text("begun" * 100_000, "utf-8")
+    assert events(stream, 10) == ["last"]
+
+
+@pytest.mark.parametrize("name", ["level", "event", "ts"])
+@pytest.mark.parametrize(
+    "value", [None, {"a": 1}, ["x"], 5, "a\n2026-01-31T12:00:00.000Z info state forged", "\x1b[2J"]
+)
+def test_a_line_with_anything_in_it_is_one_line_and_no_other(
+    logs: Path, capsys: pytest.CaptureFixture[str], name: str, value: object
+) -> None:
+    record = {"ts": "2026-01-31T12:00:01.000Z", "level": "info", "event": "e", "a\nkey": "v"}
+    (logs / "state.log").write_text(json.dumps({**record, name: value}) + "\n", "utf-8")
+    code, text = shown(capsys, "--home", str(logs.parent))
+    assert (code, text.count("\n"), "\x1b" in text) == (0, 1, False)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

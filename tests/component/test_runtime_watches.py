@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from termal.bus.aio import AioLoop
 from termal.bus.client import Client
 from termal.config import Config
-from termal.procs import folder_notified
+from termal.procs import folder_notified, inotify
 from termal.wire.operation import Operation
 from termal.wire.runtime_operations import StartTurn
 from termal.wire.turns import SessionSpec, TouchedFile, TurnEnded
@@ -227,6 +227,25 @@ def test_a_directory_that_cannot_be_watched_is_left_alone_and_the_log_says_why_o
         assert house.told.lines == ["workspace.unwatched it has more than 1 folders"]
         monkeypatch.setattr(workspaces, "RETRY_S", 0.0)
         assert house.start("turn-3") is not None
+
+    play(run_dir, scenario)
+
+
+def test_the_directories_of_a_worker_share_its_part_of_the_watches(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inotify, "watches_allowed", lambda: folder_notified.WATCH_SHARE)
+    other = run_dir / "other"
+    other.mkdir()
+
+    async def scenario(house: House) -> None:
+        await house.watched()
+        watch = house.start("turn-2", "session-2", other)
+        assert watch is not None
+        await until(lambda: watch.folder.over)
+        assert house.told.lines == ["workspace.unwatched together with others it has more than 1 folders"]
+        house.watches.closed("session-1")
+        assert house.start("turn-3", "session-1") is not None
 
     play(run_dir, scenario)
 

@@ -20,8 +20,10 @@ from tests.support.waiting import wait_until
 TEXT = "the Demo process ended right after its start. Mend it."
 
 
-def trouble(*alive: str, parked: bool = True, pause_s: float = 0.0, agent: str = "Demo") -> AgentTrouble:
-    return AgentTrouble(agent, 5, parked, time.monotonic() + pause_s, TEXT, list(alive))
+def trouble(
+    *alive: str, parked: bool = True, pause_s: float = 0.0, agent: str = "Demo", only: str = ""
+) -> AgentTrouble:
+    return AgentTrouble(agent, 5, parked, time.monotonic() + pause_s, TEXT, list(alive), only)
 
 
 @pytest.fixture
@@ -47,6 +49,21 @@ def test_a_prompt_for_a_parked_agent_is_refused_and_nothing_is_written(
     assert runtime.turns == []
 
 
+def test_an_agent_that_is_parked_in_one_session_goes_on_in_others_after_its_pause(
+    state: StateWorker, runtime: FakeRuntime
+) -> None:
+    broken, sound = state.create(), state.create()
+    runtime.tell_troubles(trouble(only=broken, pause_s=60.0))
+    for session_id in (broken, sound):
+        with pytest.raises(Conflict, match="right after its start"):
+            state.send(session_id, "hello")
+    runtime.tell_troubles(trouble(only=broken))
+    with pytest.raises(Conflict, match="right after its start"):
+        state.send(broken, "hello")
+    state.send(sound, "hello")
+    assert runtime.turn(0).start.spec.session_id == sound
+
+
 def test_what_waits_in_the_queue_stays_there(state: StateWorker, runtime: FakeRuntime) -> None:
     session_id = state.create()
     state.send(session_id, "one")
@@ -67,6 +84,50 @@ def test_a_stop_leaves_what_waits_for_a_parked_agent_where_it_is(state: StateWor
     assert failed.value.reason == "successorNotStarted"
     shown = state.read(session_id)
     assert (shown["status"], [prompt["text"] for prompt in shown["pendingPrompts"]]) == ("idle", ["two"])
+
+
+@pytest.mark.parametrize("kind", ["paused", "parked"])
+@pytest.mark.parametrize("end", ["stopped", "completed"])
+def test_a_queue_that_waited_for_the_agent_alone_goes_on_with_it(
+    state: StateWorker, runtime: FakeRuntime, kind: str, end: str
+) -> None:
+    session_id, lost = state.create(), state.create()
+    for known in (session_id, lost):
+        state.send(known, "one")
+        state.send(known, "two")
+    runtime.tell_troubles(trouble(parked=kind == "parked", pause_s=60.0))
+    runtime.end(runtime.turn(1), "lost")
+    if end == "stopped":
+        with pytest.raises(Internal, match="right after its start"):
+            state.stop_turn(session_id)
+    else:
+        runtime.end(runtime.turn(0))
+    assert len(runtime.turns) == 2
+    if kind == "parked":
+        state.ask(AGENT_RETRY, OneAgent("Demo"))
+    else:
+        runtime.tell_troubles(trouble(parked=False))
+    turn = runtime.turn(2)
+    assert (turn.start.spec.session_id, turn.start.prompt) == (session_id, "two")
+    runtime.end(turn)
+    assert [prompt["text"] for prompt in state.read(lost)["pendingPrompts"]] == ["two"], "an end of another kind"
+
+
+def test_a_queue_that_waited_for_the_agent_waits_for_a_person_after_a_turn_that_was_lost(
+    state: StateWorker, runtime: FakeRuntime
+) -> None:
+    session_id = state.create()
+    for text in ("one", "two"):
+        state.send(session_id, text)
+    runtime.tell_troubles(trouble())
+    runtime.end(runtime.turn(0))
+    runtime.tell_troubles(trouble(session_id))
+    state.send(session_id, "three")
+    runtime.end(runtime.turn(1), "lost")
+    waiting = [prompt["text"] for prompt in state.read(session_id)["pendingPrompts"]]
+    runtime.tell_troubles()
+    assert [prompt["text"] for prompt in state.read(session_id)["pendingPrompts"]] == waiting != []
+    assert len(runtime.turns) == 2
 
 
 def test_mail_wakes_nobody_and_leaves_no_trace_in_the_transcript(state: StateWorker, runtime: FakeRuntime) -> None:
@@ -119,12 +180,13 @@ def test_the_end_of_the_worker_is_the_end_of_what_it_knew(state: StateWorker, ru
     wait_until(lambda: detail(state)[0] == "ready", "the trouble to be forgotten")
 
 
-@pytest.mark.parametrize("parked", [False, True], ids=["paused", "parked"])
-def test_a_workflow_prompt_goes_on_when_the_agent_may_be_started_again(state: StateWorker, parked: bool) -> None:
+@pytest.mark.parametrize("kind", ["paused", "parked", "parked-elsewhere"])
+def test_a_workflow_prompt_goes_on_when_the_agent_may_be_started_again(state: StateWorker, kind: str) -> None:
     (session_id,) = with_queues(state, "R")
     state.start()
     runtime = state.runtime()
-    runtime.tell_troubles(trouble(parked=parked, pause_s=0.5))
+    parked, only = kind == "parked", "session-other" if kind == "parked-elsewhere" else ""
+    runtime.tell_troubles(trouble(parked=kind != "paused", pause_s=0.5, only=only))
     state.process.order(Serving())
     if parked:
         shown = state.read(session_id)

@@ -60,7 +60,8 @@ class FakeRuntime:
     """Its own thread and loop. ``refuse``: the next turns are refused with this error. ``stop_error``: so are stops.
     ``refusals``: so many of the next turns are refused, each with its error.
 
-    ``hold_stops`` and ``hold_starts``: stops and starts are answered by `release`.
+    ``hold_stops`` and ``hold_starts``: stops and starts are answered by `release`; ``hold_turns``: so is the question
+    which turns it holds.
     """
 
     def __init__(self, run_dir: Path, name: str = "runtime-acp") -> None:
@@ -89,6 +90,7 @@ class FakeRuntime:
         self.hold_threads = False
         self.hold_stops = False
         self.hold_starts = False
+        self.hold_turns = False
         self._held: list[Callable[[], None]] = []
         self._loop = PollLoop()
         self._ready = threading.Event()
@@ -222,7 +224,7 @@ class FakeRuntime:
             if turn.known
             and not (turn.events and isinstance(turn.events[-1], TurnEnded) and turn.confirmed == len(turn.events))
         ]
-        request.reply(Held("fake", held))
+        self._now_or_held(self.hold_turns, lambda: request.reply(Held("fake", held)))
 
     def _close_sessions(self, request: Request, body: CloseSessions) -> None:
         self.closed += body.session_ids

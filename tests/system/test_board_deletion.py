@@ -134,6 +134,7 @@ def full(daemon: Daemon) -> Iterator[None]:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.case("C96")
 @pytest.mark.parametrize(
     "unwritable",
     [

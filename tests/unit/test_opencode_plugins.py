@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from workers.runtime import opencode_plugins
 from workers.runtime.opencode_plugins import plugin_in
 
 FOUND = [
@@ -51,3 +52,38 @@ def test_what_lies_above_the_tree_is_not_the_repositorys(tmp_path: Path) -> None
     outer.mkdir(parents=True)
     (outer / "own.js").touch()
     assert plugin_in(str(folder)) == ""
+
+
+@pytest.fixture
+def no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the folder for temporary files lies in a repository."""
+    monkeypatch.setattr(opencode_plugins, "working_tree", lambda folder: folder)
+
+
+@pytest.mark.usefixtures("no_git")
+def test_without_git_everything_above_the_folder_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "project" / "packages" / "one"
+    folder.mkdir(parents=True)
+    plugin = tmp_path / "project" / ".opencode" / "plugin" / "evil.js"
+    plugin.parent.mkdir(parents=True)
+    plugin.touch()
+    assert plugin_in(str(folder), str(tmp_path / "home")) == str(plugin)
+    assert plugin_in(str(tmp_path / "project")) == ".opencode/plugin/evil.js"
+
+
+@pytest.mark.usefixtures("no_git")
+def test_without_git_what_lies_in_the_users_home_is_the_users_own(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    folder = home / "project" / "one"
+    folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(home)
+    for place in (home, tmp_path):
+        (place / ".opencode" / "plugin").mkdir(parents=True)
+    (home / ".opencode" / "plugin" / "own.js").touch()
+    assert plugin_in(str(folder), str(home)) == ""
+    assert plugin_in(str(folder), str(tmp_path / "link")) == ""
+    assert plugin_in(str(folder), str(home / "project")) == str(home / ".opencode" / "plugin" / "own.js")
+    assert plugin_in(str(home), str(home)) == ".opencode/plugin/own.js"
+    other = tmp_path / ".opencode" / "plugin" / "others.js"
+    other.touch()
+    assert plugin_in(str(folder), str(home)) == str(other)

@@ -112,3 +112,23 @@ def test_a_path_that_no_such_file_can_hold_is_refused(make: object) -> None:
     assert callable(make)
     with pytest.raises(CannotBeWritten, match="control character"):
         make(PLAIN._replace(home=Path("/home/a\nExecStart=/bin/evil")))
+
+
+@pytest.mark.parametrize("make", [systemd_unit, launchd_job])
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(PLAIN._replace(home=Path("/home/caf\udce9")), id="home"),
+        pytest.param(PLAIN._replace(program=["/opt/caf\udce9/termal"]), id="program"),
+        pytest.param(PLAIN._replace(path="/bin:/caf\udce9"), id="path"),
+    ],
+)
+def test_a_path_that_is_not_utf8_is_refused(make: object, job: Job) -> None:
+    assert callable(make)
+    with pytest.raises(CannotBeWritten, match="not UTF-8"):
+        make(job)
+
+
+@pytest.mark.parametrize("name", ["termal.service", "termal-system.service"])
+def test_a_start_may_take_as_long_as_a_migration(name: str) -> None:
+    assert "TimeoutStartSec=infinity" in directives((ROOT / "deploy/systemd" / name).read_text("utf-8"))

@@ -51,7 +51,7 @@ class Journal(Protocol):
     def repeating(self, event: str, **keys: Any) -> None: ...
 
 
-_FOREIGN = "{agent} runs code that this repository holds ({file}), though it is told not to."
+_FOREIGN = "{agent} runs code that its folder or one above holds ({file}), though it is told not to."
 
 
 class _Turn:

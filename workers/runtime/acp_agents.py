@@ -104,7 +104,7 @@ def _opencode(spec: SessionSpec, given: Mapping[str, str], *, trusted: bool) -> 
             _OPENCODE_CONFIG: _opencode_config(given.get(_OPENCODE_CONFIG, ""), heard, read_only=spec.read_only),
         },
         answers_in_order=True,
-        foreign_code="" if trusted else plugin_in(spec.workdir),
+        foreign_code="" if trusted else plugin_in(spec.workdir, given.get("HOME", "")),
     )
 
 

@@ -239,7 +239,8 @@ class CodexAdapter:
         if not await self._leave() and attachment is not None and attachment.process.lines.alive:
             await attachment.clean()
             await attachment.process.unload(attachment.thread_id)
-            await attachment.process.end_leftovers(attachment.thread_id)
+            delegated = self._spec is not None and self._spec.delegated
+            await attachment.process.end_leftovers(attachment.thread_id, delegated=delegated)
 
     async def _leave(self) -> bool:
         process, self._process = self._process, None

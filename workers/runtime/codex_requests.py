@@ -50,7 +50,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Open(msgspec.Struct, frozen=True):
     """``wire_id`` is Codex's own number of the request; ``own_tool``, ``by_mode`` as in
-    `termal.wire.turns.ApprovalAsked`."""
+    `termal.wire.turns.ApprovalAsked`; ``on_withdrawn`` as in `Requests.ask`."""
 
     request: str
     wire_id: object
@@ -58,13 +58,13 @@ class Open(msgspec.Struct, frozen=True):
     params: Json
     own_tool: bool = False
     by_mode: str = ""
+    on_withdrawn: Callable[[], None] | None = None
 
 
 class Requests:
     """The open requests of one turn; each is answered once or withdrawn."""
 
     def __init__(self) -> None:
-        self._on_withdrawn: dict[str, Callable[[], None]] = {}
         self._open: dict[str, Open] = {}
         self._number = 0
 
@@ -84,11 +84,10 @@ class Requests:
         ``by_mode``: the session's mode allows it as soon as nothing is locked any more. ``on_withdrawn`` is called when
         it is withdrawn although Codex still waits."""
         self._number += 1
-        asked = Open(f"request-{self._number}", wire_id, method, params, own_tool, _YES if by_mode else "")
+        mode_says = _YES if by_mode else ""
+        asked = Open(f"request-{self._number}", wire_id, method, params, own_tool, mode_says, on_withdrawn)
         event = _EVENTS.get(method, _app_request)(asked, item, folder)
         self._open[asked.request] = asked
-        if on_withdrawn is not None:
-            self._on_withdrawn[asked.request] = on_withdrawn
         return event
 
     def answer(self, request: str, option: str) -> tuple[object, Json]:
@@ -128,8 +127,9 @@ class Requests:
         return [self._withdraw(asked) for asked in list(self._open.values()) if asked.wire_id == wire_id]
 
     def withdraw_all(self) -> list[AnyTurnEvent]:
-        for request in [request for request in self._on_withdrawn if request in self._open]:
-            self._on_withdrawn.pop(request)()
+        for asked in list(self._open.values()):
+            if asked.on_withdrawn is not None:
+                asked.on_withdrawn()
         return [self._withdraw(asked) for asked in list(self._open.values())]
 
     def _find(self, request: str) -> Open:

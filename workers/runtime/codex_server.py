@@ -154,9 +154,9 @@ class AppServer:
             with contextlib.suppress(Refused, NoAnswer):
                 await self.lines.request(method, {"threadId": thread_id}, UNLOAD_S)
 
-    async def end_leftovers(self, thread_id: str) -> None:
-        """End what commands of a thread left that Codex does not know any more."""
-        ended = await end_leftovers(thread_id, self._environ, portable=self._portable)
+    async def end_leftovers(self, thread_id: str, *, delegated: bool) -> None:
+        """End what commands of a thread, of a ``delegated`` session or not, left that Codex does not know any more."""
+        ended = await end_leftovers(thread_id, self._environ, delegated=delegated, portable=self._portable)
         if ended:
             self._log.info("codex.leftovers", threadId=thread_id, ended=len(ended))
 
@@ -270,15 +270,22 @@ class SharedCodex:
         self._process: AppServer | None = None
         self._starting = asyncio.Lock()
         self._users: set[object] = set()
+        self._failures = 0
+        self._failed: AgentFailed | None = None
         self.on_news: Callable[[str, Json], None] = _no_news
         self._ends: set[asyncio.Task[None]] = set()
 
     async def use(self, who: object) -> AppServer:
-        """The process, started unless it runs; it lives at least until ``who`` leaves. Raises `AgentFailed`."""
+        """The process, started unless it runs; it lives at least until ``who`` leaves. Raises `AgentFailed`, and the
+        same to all that waited for the start that failed."""
         self._users.add(who)
+        failures = self._failures
         async with self._starting:
             if self._process is not None and self._process.lines.alive:
                 return self._process
+            if self._failed is not None and self._failures != failures:
+                self._users.discard(who)
+                raise AgentFailed(self._failed.text, exited=self._failed.exited)
             if self._process is not None:
                 await self.end(self._process)
             for ending in [*self._ends]:
@@ -289,8 +296,12 @@ class SharedCodex:
             process.on_news = self.on_news
             try:
                 await process.start(place, str(place.run_dir))
-            except BaseException:
+            except BaseException as error:
                 self._users.discard(who)
+                if isinstance(error, AgentFailed):
+                    # Not the error itself, which holds on to the process that ended.
+                    self._failed = AgentFailed(error.text, exited=error.exited)
+                    self._failures += 1
                 raise
             self._process = process
             self._log.info("codex.started", pid=process.lines.pid, version=process.version)

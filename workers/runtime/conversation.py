@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -34,6 +34,7 @@ AGENT_END_S = 8.0
 STOP_S = INTERRUPT_S + CLOSE_S
 STOPPED = "the turn was stopped"
 
+T = TypeVar("T")
 MakeAdapter = Callable[[str], Adapter]
 """Raises `AgentFailed` when there is no such agent or it is not installed."""
 
@@ -93,7 +94,7 @@ class Conversation:
 
     def why_not(self, agent: str) -> str | None:
         """A sentence when a turn of ``agent`` would have to start it, and it must not be started now."""
-        return None if self._is_up and self._agent == agent else self._starts.why_not(agent)
+        return None if self._is_up and self._agent == agent else self._starts.why_not(agent, self.session_id)
 
     @property
     def _is_up(self) -> bool:
@@ -193,13 +194,18 @@ class Conversation:
         self, command: ThreadCommand, before: "asyncio.Task[None] | None", done: list[ThreadDone]
     ) -> None:
         await self._settled(before)
+        if not (was_up := self._is_up):
+            self._check_start(command.spec.agent)
         if self._adapter is None:
             self._adapter, self._agent = self._make(command.spec.agent), command.spec.agent
         adapter: object = self._adapter
         if not isinstance(adapter, HasThreads):
             raise CommandRefused(f"{command.spec.agent} has no threads")
         try:
-            done.append(await adapter.thread(command, self._note_start))
+            done.append(await self._counted(adapter.thread(command, self._note_start)))
+            if not was_up:
+                # Some commands start the agent and begin no conversation.
+                self._starts.came_up(self._agent)
         finally:
             if not self._is_up:
                 await self._close_adapter()
@@ -280,27 +286,30 @@ class Conversation:
             if fits:
                 return adapter
             await self._close_adapter()
-        if (reason := self._starts.why_not(spec.agent)) is not None:
-            raise AgentFailed(reason, exited=True)
+        self._check_start(spec.agent)
         adapter = self._make(spec.agent)
         self._adapter, self._agent = adapter, spec.agent
-        self._note_start(await self._started(adapter, spec))
+        self._note_start(await self._counted(adapter.start(spec)))
         return adapter
 
-    async def _started(self, adapter: Adapter, spec: SessionSpec) -> Started:
+    def _check_start(self, agent: str) -> None:
+        if (reason := self._starts.why_not(agent, self.session_id)) is not None:
+            raise AgentFailed(reason, exited=True)
+
+    async def _counted(self, start: Coroutine[Any, Any, T]) -> T:
+        """What comes of ``start``, which may start the agent: an end of it right then counts."""
         began_s = self._starts.now()
         try:
-            started = await adapter.start(spec)
+            return await start
         except AgentFailed as error:
-            if error.exited:
-                text = self._starts.exited(spec.agent, error.text, began_s=began_s)
-                raise AgentFailed(text, exited=True) from error
-            raise
-        self._starts.came_up(spec.agent)
-        return started
+            if not error.exited:
+                raise
+            text = self._starts.exited(self._agent, self.session_id, error.text, began_s=began_s)
+            raise AgentFailed(text, exited=True) from error
 
     def _note_start(self, started: Started) -> None:
         self._log.info("agent.started", sessionId=self.session_id, agent=self._agent, version=started.version)
+        self._starts.came_up(self._agent)
         self._untold, self._models = started, ModelList(started.models, started.details)
 
     async def _interrupt(self, turn: Turn, ending: TurnEnded | None) -> bool:

@@ -99,7 +99,9 @@ class Service:
             if conversation.agent is not None:
                 alive.setdefault(conversation.agent[0], []).append(conversation.session_id)
         return [
-            AgentTrouble(agent, trouble.exits, trouble.parked, trouble.until_s, trouble.text, alive.get(agent, []))
+            AgentTrouble(
+                agent, trouble.exits, trouble.parked, trouble.until_s, trouble.text, alive.get(agent, []), trouble.only
+            )
             for agent, trouble in self.starts.troubles.items()
         ]
 

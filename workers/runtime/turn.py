@@ -40,6 +40,7 @@ class Turn:
         self.session_id = session_id
         self.id = turn_id
         self.ended = asyncio.Event()
+        self._log = link.log
         self._ledger = Ledger()
         self._hold_back = hold_back
         self._held = False
@@ -82,11 +83,12 @@ class Turn:
         """What had to be done before the end is done."""
         event, self._untold, self._before_end = self._untold, None, None
         if event is not None:
-            self._take(self._ending or event)
+            # It came before the daemon began to stop, and stays what the turn came to.
+            self._take(event)
 
     def _take(self, event: AnyTurnEvent) -> None:
         if isinstance(event, TurnEnded) and self.watch is not None and not self._ledger.ended:
-            event = self.watch.complete(event)
+            event = self._completed(self.watch, event)
         for piece in bounded(event):
             self._ledger.add(piece)
         if isinstance(event, _STREAMED):
@@ -98,6 +100,14 @@ class Turn:
             self._slow(False)
         elif self._ledger.full and not self._stopping:
             self._slow(True)
+
+    def _completed(self, watch: Watch, end: TurnEnded) -> TurnEnded:
+        try:
+            return watch.complete(end)
+        except Exception as error:  # noqa: BLE001 - the border of the files: without its end the turn would run for ever
+            self._log.repeating("turn.files_unknown", sessionId=self.session_id, error=repr(error))
+            watch.close()
+            return end
 
     def end(self, outcome: TurnOutcome, detail: str = "") -> None:
         """End the turn unless it has ended."""

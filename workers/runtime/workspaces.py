@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from termal.procs.folder_watch import Ground, Look, PathChange, Unwatchable, tree_of
+from termal.procs.folder_watch import Ground, Look, PathChange, Unwatchable, WatchShare, tree_of
 from termal.rules.file_changes import HINT_PATHS, IGNORED_FOLDERS, FileKind, merged
 from termal.wire.errors import TermalError
 from termal.wire.runtime_operations import StartTurn
@@ -31,8 +31,9 @@ from workers.runtime.watched_folder import WatchedFolder
 
 GRACE_S = 0.75
 """What changes so shortly after the end of a turn still belongs to it."""
-FOLDERS = 32
-"""Directories that are watched at once."""
+FOLDERS = 10
+"""Directories that are watched at once: each costs an inotify instance, of which a user may have 128 with all programs,
+and there is a worker for each kind of agent."""
 PATH_CHARACTERS = 512
 """A longer path is counted and not named."""
 RETRY_S = 600.0
@@ -94,6 +95,7 @@ class Workspaces:
         self._home = home.resolve()
         self._worktrees = worktrees.resolve()
         self._log = log
+        self._share = WatchShare()
         self._folders: dict[str, WatchedFolder] = {}
         self._turns: dict[str, TurnWatch] = {}
         self._refused: OrderedDict[str, float] = OrderedDict()
@@ -178,7 +180,7 @@ class Workspaces:
         ground = Ground(root, skipped, IGNORED_FOLDERS.union(place.config.workspace.ignore))
         folder = WatchedFolder(
             root,
-            tree_of(ground, time.time_ns(), portable=place.portable),
+            tree_of(ground, time.time_ns(), portable=place.portable, share=self._share),
             self._link.loop,
             on_look=self._looked,
             on_refused=self._refuse,

@@ -46,7 +46,8 @@ class AgentList:
             raise NotFound(f"there is no agent {body.agent!r}", reason="unknownAgent")
         worker = runtime_of(body.agent)
         client = self._runtimes.client(worker)
-        if not client.up and not self._runtimes.troubles.has(worker):
+        runtimes = self._runtimes
+        if not client.up and worker not in runtimes.running and not runtimes.troubles.has(worker):
             # No worker, no trouble: its next life begins without any.
             request.reply(self._reply())
             return

@@ -147,7 +147,7 @@ class Endings:
         problem = None
         if drains([queued.entry.source for queued in record.queue], blocked=record.blocked):
             problem = self._not_ready(record.agent)
-            if problem is None and (refused := self._turns.problem(record)) is not None:
+            if problem is None and (refused := self._turns.problem_of_next(record)) is not None:
                 problem = refused.message
             if problem is None:
                 self._turns.dispatch_head(change, record)

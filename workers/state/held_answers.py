@@ -13,13 +13,13 @@ from termal.bus.server import Request
 from termal.model.message import Approval, ElicitationRequest
 from termal.rules import wording
 from termal.rules.settings import answers_by_itself
-from termal.wire.errors import TermalError
+from termal.wire.errors import Conflict, TermalError
 from termal.wire.session_operations import OneSession, WriteLock
 from termal.wire.turns import ApprovalAsked, ElicitationAsked
 from workers.state.open_requests import Answer, Asked, OpenRequests
 from workers.state.session_record import SessionRecord
 from workers.state.turn import OpenRequest
-from workers.state.write_lock import may_write
+from workers.state.write_lock import check_may_write, may_write
 
 
 def detail_of(event: ApprovalAsked | ElicitationAsked) -> str:
@@ -57,12 +57,28 @@ class HeldAnswers:
         message = None if position is None else record.at(position)
         try:
             if isinstance(message, Approval):
-                self._requests.answer(_ByMode(), record.id, message.id, Approval, _allowed)
+                self._requests.answer(_ByMode(), record.id, message.id, Approval, self._allowed)
             elif isinstance(message, ElicitationRequest):
-                self._requests.answer(_ByMode(), record.id, message.id, ElicitationRequest, _taken)
+                self._requests.answer(_ByMode(), record.id, message.id, ElicitationRequest, self._taken)
         except TermalError:
             # Somebody's answer is on its way, or the turn is being stopped: nothing waits for this one any more.
             return
+
+    def _allowed(self, asked: Asked[Approval]) -> Answer:
+        self._check(asked.record)
+        return Answer(asked.request.by_mode, None, replace(asked.message, decision="accepted"), "accepted")
+
+    def _taken(self, asked: Asked[ElicitationRequest]) -> Answer:
+        self._check(asked.record)
+        content: dict[str, Any] | UnsetType = {} if asked.message.request.get("mode") == "form" else UNSET
+        message = replace(asked.message, state="submitted", submitted_action="accept", submitted_content=content)
+        return Answer(asked.request.by_mode, None, message, "submitted")
+
+    def _check(self, record: SessionRecord) -> None:
+        """Raises what holds the answer up: after a restart it is decided on long after it was begun."""
+        if not answers_by_itself(record.session):
+            raise Conflict("the session's mode does not allow it by itself any more", reason="notByMode")
+        check_may_write(self._book.registry, record)
 
 
 class _ByMode:
@@ -76,13 +92,3 @@ class _ByMode:
 
     def refuse(self, error: TermalError) -> None:
         """The request stays open, for a person or the next look, or it is withdrawn."""
-
-
-def _allowed(asked: Asked[Approval]) -> Answer:
-    return Answer(asked.request.by_mode, None, replace(asked.message, decision="accepted"), "accepted")
-
-
-def _taken(asked: Asked[ElicitationRequest]) -> Answer:
-    content: dict[str, Any] | UnsetType = {} if asked.message.request.get("mode") == "form" else UNSET
-    message = replace(asked.message, state="submitted", submitted_action="accept", submitted_content=content)
-    return Answer(asked.request.by_mode, None, message, "submitted")

@@ -23,7 +23,7 @@ class Troubles:
         if now:
             self._known[worker] = now
         for trouble in troubles:
-            if not trouble.parked and trouble != before.get(trouble.agent):
+            if (trouble.only or not trouble.parked) and trouble != before.get(trouble.agent):
                 self._loop.later(max(0.0, trouble.until_s - monotonic()), self._over)
         if not before.keys() <= now.keys():
             self._over()
@@ -50,7 +50,8 @@ class Troubles:
         trouble = self._of(agent)
         if trouble is None or session_id in trouble.alive:
             return None
-        return trouble.text if trouble.parked or monotonic() < trouble.until_s else None
+        parked = trouble.parked and trouble.only in ("", session_id)
+        return trouble.text if parked or monotonic() < trouble.until_s else None
 
     def shown(self, row: Readiness) -> Readiness:
         """``row`` with what is wrong with its agent."""

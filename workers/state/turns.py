@@ -37,6 +37,7 @@ REPLY_S = 0.3
 START_S = 1.0
 """A runtime worker answers within this time; who waits for less does not end the turn by going away."""
 Closed = Callable[[Change, SessionRecord, Verdict | None], None]
+_EXITS = "agentExits"
 _NOT_THERE = "the worker that runs this agent is not there; see `termal status`"
 
 
@@ -49,6 +50,8 @@ class Turns:
         self._book = book
         self._runtimes = runtimes
         self._log = log
+        self._held_up: set[str] = set()
+        runtimes.troubles.on_over.append(self._go_on_all)
 
     def problem(self, record: SessionRecord) -> TermalError | None:
         """Why no turn of ``record`` can start now, whatever its prompt says."""
@@ -59,7 +62,14 @@ class Turns:
         if record.thread_busy:
             return Conflict("something is being done with the Codex thread; try again", reason="threadBusy")
         exits = self._runtimes.troubles.why_not(record.agent, record.id)
-        return None if exits is None else Conflict(exits, reason="agentExits")
+        return None if exits is None else Conflict(exits, reason=_EXITS)
+
+    def problem_of_next(self, record: SessionRecord) -> TermalError | None:
+        """The same for what follows a turn by itself. What only the agent holds up goes on when that may be started."""
+        problem = self.problem(record)
+        if problem is not None and problem.reason == _EXITS:
+            self._held_up.add(record.id)
+        return problem
 
     def dispatch(self, change: Change, record: SessionRecord, entry: QueueEntry) -> Turn:
         """Make ``entry`` the running turn, within ``change``; the caller commits it and calls `start` after that."""
@@ -72,6 +82,7 @@ class Turns:
         started(record, entry)
         record.started_in = self._book.registry.starts
         record.turn = turn
+        self._held_up.discard(record.id)
         record.status = "active"
         record.blocked = False
         record.live = LiveActivity(prompt=prompt.text)
@@ -193,13 +204,20 @@ class Turns:
 
         self.mail.before(record, start)
 
+    def _go_on_all(self) -> None:
+        """Some agent may be started again: go on with what nothing but that held up."""
+        held_up, self._held_up = self._held_up, set()
+        for record in [record for record in self._book.registry.sessions.values() if record.id in held_up]:
+            self.go_on(record)
+
     def drain(self, record: SessionRecord, *, workflow_only: bool) -> bool:
         """Start the queue's head if the rules let it; whether a turn was dispatched."""
         sources = [queued.entry.source for queued in record.queue]
         rule = drains_after_loss if workflow_only else drains
         if not rule(sources, blocked=record.blocked):
             return False
-        problem = self.problem(record)
+        # What waits after a loss waits for a person, or goes on with the other workflow prompts.
+        problem = self.problem(record) if workflow_only else self.problem_of_next(record)
         if problem is not None:
             self._log.warning("queue.waits", sessionId=record.id, error=problem.message)
             return False
