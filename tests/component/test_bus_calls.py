@@ -410,7 +410,8 @@ def test_a_long_exchange_never_stalls(make_bus: Any, kind: str) -> None:
 
     for client in clients:
         bus.run(lambda client=client: next_one(client))
-    wait_until(lambda: not any(left.values()), "the last reply of each chain")
+    while (before := sum(left.values())) > 0:
+        wait_until(lambda: sum(left.values()) < before, "another reply")
 
 
 def test_the_figures_of_each_operation_reach_the_recorder(bus: BusThread) -> None:
