@@ -1,5 +1,6 @@
 """A real daemon in a throw-away home: started as its own program, watched and killed from outside."""
 
+import contextlib
 import json
 import os
 import signal
@@ -107,7 +108,9 @@ class Daemon:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            sys.stderr.write(self.describe())
+            # Nobody may read it any more; the daemon ends all the same.
+            with contextlib.suppress(OSError):
+                sys.stderr.write(self.describe())
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
