@@ -9,7 +9,7 @@ import contextlib
 
 import zmq
 
-from termal.bus.loop import Callback, OnFault, Pollable, Timer, readable
+from termal.bus.loop import Callback, OnFault, Pollable, Timer, readable, serve
 
 
 class AioLoop:
@@ -104,7 +104,7 @@ class AioLoop:
     def _fire(self, source: Pollable) -> None:
         callback = self._callbacks.get(source)
         if callback is not None:
-            self._serve(source, callback)
+            serve(self, source, callback)
             self.request_pass()
 
     def _handed(self, callback: Callback) -> None:
@@ -120,19 +120,11 @@ class AioLoop:
         for source in again:
             callback = self._callbacks.get(source)
             if callback is not None and readable(source):
-                self._serve(source, callback)
+                serve(self, source, callback)
         for hook in self._passes:
             self._run(hook)
         for hook in self._flushes:
             self._run(hook)
-
-    def _serve(self, source: Pollable, callback: Callback) -> None:
-        try:
-            callback()
-        except Exception as error:  # noqa: BLE001 - as below
-            # It may have left messages behind that its descriptor tells of no more.
-            self.touched(source)
-            self._on_fault(error)
 
     def _run(self, callback: Callback) -> None:
         try:

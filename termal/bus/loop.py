@@ -180,7 +180,7 @@ class PollLoop:
         for source in ready:
             callback = self._callbacks.get(source)
             if callback is not None:
-                self._serve(source, callback)
+                serve(self, source, callback)
         if self._timers:
             self._due()
         self._hooks()
@@ -205,14 +205,6 @@ class PollLoop:
         """The touched sockets that have something."""
         touched, self._touched = self._touched, set()
         return {socket: None for socket in touched if socket in self._callbacks and readable(socket)}
-
-    def _serve(self, source: Pollable, callback: Callback) -> None:
-        try:
-            callback()
-        except Exception as error:  # noqa: BLE001 - as below
-            # It may have left messages behind that its descriptor tells of no more.
-            self.touched(source)
-            self._on_fault(error)
 
     def _run(self, callback: Callback) -> None:
         try:
@@ -262,6 +254,16 @@ class PollLoop:
 def readable(socket: "zmq.Socket[bytes]") -> bool:
     """Whether there is a message, never in a closed one. PERF: half the price of a receive that finds none."""
     return not socket.closed and bool(int(socket.getsockopt(zmq.EVENTS)) & _POLLIN)
+
+
+def serve(loop: Loop, source: Pollable, callback: Callback) -> None:
+    """Run the callback of ``source``, whose turn it is in ``loop``."""
+    try:
+        callback()
+    except Exception as error:  # noqa: BLE001 - the outermost border of a worker: reported, and the loop goes on
+        # It may have left messages behind that its descriptor tells of no more.
+        loop.touched(source)
+        loop.fault(error)
 
 
 def fault_logger(log: Journal) -> OnFault:

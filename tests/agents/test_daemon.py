@@ -20,6 +20,12 @@ pytestmark = [pytest.mark.agents, pytest.mark.system, pytest.mark.timeout(240)]
 AGENTS = ("Claude", "Codex", "Gemini", "OpenCode")
 RESUME_LIMIT_S = 100.0
 """Gemini's stored conversation may be loaded in the next minute of the clock only."""
+CUT_OFF = [
+    {"match": "again$", "turns": [[{"text": "I remember"}]]},
+    {"match": "remember blue$", "turns": [[{"text": "noted"}]]},
+    {"match": "hold$", "turns": [[{"text": "working"}, {"gate": "go"}]]},
+]
+"""A turn that does not end by itself, after one and before one."""
 
 
 @pytest.fixture(params=AGENTS)
@@ -129,13 +135,7 @@ def test_a_stopped_turn_keeps_its_text_and_the_session_goes_on(scene: Scene, dae
 
 
 def test_a_killed_agent_fails_its_turn_and_its_successor_remembers(scene: Scene, daemon: Daemon, agent: str) -> None:
-    scene.model.play(
-        [
-            {"match": "again$", "turns": [[{"text": "I remember"}]]},
-            {"match": "remember blue$", "turns": [[{"text": "noted"}]]},
-            {"match": "hold$", "turns": [[{"text": "working"}, {"gate": "go"}]]},
-        ]
-    )
+    scene.model.play(CUT_OFF)
     with User(daemon, scene, agent) as user:
         before = user.finish("remember blue")
         user.prompt("hold", key="hold")
@@ -224,13 +224,7 @@ def test_the_transcript_holds_a_whole_turn_message_by_message(scene: Scene, daem
 def test_the_death_of_the_whole_daemon_fails_the_turn_and_the_next_one_remembers(
     scene: Scene, daemon: Daemon, agent: str
 ) -> None:
-    scene.model.play(
-        [
-            {"match": "again$", "turns": [[{"text": "I remember"}]]},
-            {"match": "remember blue$", "turns": [[{"text": "noted"}]]},
-            {"match": "hold$", "turns": [[{"text": "working"}, {"gate": "go"}]]},
-        ]
-    )
+    scene.model.play(CUT_OFF)
     with User(daemon, scene, agent) as user:
         before = user.finish("remember blue")
         user.prompt("hold", key="hold")

@@ -21,6 +21,7 @@ from workers.state.delegation_cards import Cards
 from workers.state.delegation_outcome import observed
 from workers.state.delegation_spawn import Spawns
 from workers.state.load import load
+from workers.state.session_record import SessionRecord
 
 
 @pytest.fixture
@@ -29,6 +30,15 @@ def memory(home_dir: Path) -> Iterator[Memory]:
     memory = Memory(home_dir / "termal.sqlite")
     yield memory
     memory.close()
+
+
+def append_card(memory: Memory, cards: Cards, parent: SessionRecord, record: DelegationRecord) -> None:
+    """Store ``record`` with its card."""
+    change = memory.book.change()
+    cards.append(change, parent, record)
+    change.delegation(record)
+    change.commit()
+    memory.commit()
 
 
 def record_of(parent: str, child: str, **fields: object) -> DelegationRecord:
@@ -99,11 +109,7 @@ def test_a_card_that_was_taken_back_with_the_transcript_is_written_nowhere(memor
     parent = memory.create()
     record = record_of(parent.id, "session-9")
     cards = Cards(memory.book)
-    change = memory.book.change()
-    cards.append(change, parent, record)
-    change.delegation(record)
-    change.commit()
-    memory.commit()
+    append_card(memory, cards, parent, record)
     parent.start_over([])
     cards.forget(parent)
     memory.say(parent, grown)
@@ -121,11 +127,7 @@ def test_the_place_of_a_card_beyond_the_end_of_the_transcript_is_not_believed(me
     record = record_of(parent.id, "session-9")
     cards = Cards(memory.book)
     memory.say(parent, 3)
-    change = memory.book.change()
-    cards.append(change, parent, record)
-    change.delegation(record)
-    change.commit()
-    memory.commit()
+    append_card(memory, cards, parent, record)
     parent.start_over([])
     assert not cards.found(record)
     assert not cards.refresh(memory.book.change(), record_of(parent.id, "session-9", status="failed"))
@@ -135,11 +137,7 @@ def test_a_place_that_was_read_before_the_transcript_was_taken_back_is_not_remem
     parent = memory.create()
     record = record_of(parent.id, "session-9")
     cards = Cards(memory.book)
-    change = memory.book.change()
-    cards.append(change, parent, record)
-    change.delegation(record)
-    change.commit()
-    memory.commit()
+    append_card(memory, cards, parent, record)
     connection = apsw.Connection(str(memory.path))
     found = cards.stored(connection, record)
     connection.close()

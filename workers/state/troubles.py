@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection
 from time import monotonic
 
+from msgspec.structs import replace
+
 from termal.bus.loop import Loop
 from termal.procs.agents import Readiness
 from termal.wire.agent_operations import AgentTrouble
@@ -58,14 +60,7 @@ class Troubles:
         trouble = self._of(row.agent)
         if trouble is None:
             return row
-        return Readiness(
-            agent=row.agent,
-            status="needsSetup",
-            blocking=row.blocking,
-            detail=trouble.text,
-            warning_detail=row.warning_detail,
-            command_path=row.command_path,
-        )
+        return replace(row, status="needsSetup", detail=trouble.text)
 
     def _of(self, agent: str) -> AgentTrouble | None:
         for known in self._known.values():
