@@ -103,7 +103,7 @@ def test_a_turn_that_nobody_holds_after_a_restart_of_state_alone_fails_its_deleg
     assert work.status(spawned)["status"] == "failed"
 
 
-def _forget(runtime: FakeRuntime) -> None:
+def _answer_held(runtime: FakeRuntime) -> None:
     runtime.hold_turns = False
     runtime.release()
 
@@ -130,7 +130,7 @@ def a_held_card(house: House) -> Iterator[tuple[Delegating, Delegating, str]]:
         readers.wait_status(spawned, "failed")
         yield work, readers, card
     finally:
-        _forget(work.runtime)
+        _answer_held(work.runtime)
 
 
 def decision(work: Delegating, card: str) -> str:
@@ -141,7 +141,7 @@ def decision(work: Delegating, card: str) -> str:
 def test_what_a_mode_allows_is_held_for_a_reader_that_came_before_the_turn_was_known_to_run(house: House) -> None:
     with a_held_card(house) as (work, readers, card):
         spawned = readers.spawn()
-        _forget(work.runtime)
+        _answer_held(work.runtime)
         readers.child_turn(spawned)
         work.runtime.report(work.turns_of(work.parent)[-1], TextDelta("1", "on it"))
         assert (decision(work, card), work.runtime.answers) == ("pending", [])
@@ -155,7 +155,7 @@ def test_another_mode_that_came_before_the_turn_was_known_to_run_leaves_the_card
         change = ChangeSettings(session_id=work.parent, settings={"approvalPolicy": "on-request"})
         changing = house.state.begin(SETTINGS_CHANGE, change)
         wait_until(lambda: house.state.read(work.parent)["approvalPolicy"] == "on-request", "the mode")
-        _forget(work.runtime)
+        _answer_held(work.runtime)
         changing.reply()
         work.runtime.report(work.turns_of(work.parent)[-1], TextDelta("1", "on it"))
         assert (decision(work, card), work.runtime.answers) == ("pending", [])
@@ -244,7 +244,10 @@ def test_a_wait_without_its_parent_goes_at_the_next_start(house: House) -> None:
     wait = work.wait_for(spawned)["wait"]
     house.state.kill()
     house.state.write("DELETE FROM sessions WHERE id = ?", (work.parent,))
+    # Waits are looked at once it is known which turns run; until then its events have arrived here.
+    work.runtime.hold_turns = True
     house.state.start("replacement", running=["runtime-acp"], environment=house.environment)
+    _answer_held(work.runtime)
     [told] = wait_until(
         lambda: [event for event in work.told("delegationWaitConsumed") if event["waitId"] == wait["id"]],
         "the wait to be consumed",

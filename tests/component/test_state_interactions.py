@@ -6,7 +6,7 @@ import pytest
 
 from termal.wire.errors import Conflict, Internal, InvalidRequest, NotFound, Unprocessable
 from termal.wire.session_operations import APPROVAL_ANSWER, AnswerApproval
-from termal.wire.turns import ApprovalAsked, ApprovalWithdrawn, PermissionOption
+from termal.wire.turns import ApprovalAsked, ApprovalWithdrawn, PermissionOption, TextDelta
 from tests.support.fake_runtime import FakeRuntime, FakeTurn
 from tests.support.state_worker import StateWorker, find
 from tests.support.waiting import wait_until
@@ -143,3 +143,21 @@ def test_an_answer_whose_turn_is_over_before_it_is_confirmed_changes_the_request
     shown = state.read(session_id)
     assert (shown["status"], shown["messages"][1]["decision"]) == ("active" if following else "idle", "accepted")
     assert state.send(session_id, "more")
+
+
+def test_what_the_agent_said_before_it_was_known_to_have_the_answer_stays_the_preview(
+    state: StateWorker, runtime: FakeRuntime
+) -> None:
+    session_id, turn = running(state, runtime)
+    runtime.report(turn, TextDelta("1", "Look."), asked("r1", "First?"))
+    message = state.read(session_id)["messages"][2]["id"]
+    runtime.hold_answers = True
+    answer = state.begin(APPROVAL_ANSWER, AnswerApproval(session_id, message, "accepted"))
+    wait_until(lambda: runtime.answers, "the agent to get the answer")
+    runtime.report(turn, TextDelta("2", "Done"))
+    runtime.release()
+    shown = find(json.loads(answer.reply().json), session_id)
+    assert (shown["status"], shown["preview"]) == ("active", "Done")
+    runtime.report(turn, TextDelta("2", " so."))
+    runtime.end(turn)
+    assert state.read(session_id)["preview"] == "Done so."

@@ -132,6 +132,7 @@ class OpenRequests:
         turn, waiting = self._live(record, message)
         answer = decide(Asked(record, message, waiting))
         waiting.answering = True
+        before = (record.count, record.preview)
 
         def done(_: Anything | None, error: TermalError | None) -> None:
             waiting.answering = False
@@ -144,7 +145,9 @@ class OpenRequests:
             elif error is not None:
                 request.refuse(Internal(f"the agent did not take it: {error.message}"))
             else:
-                self._settle(record, turn, waiting, answer.message, answer.word)
+                # The agent may have gone on before its worker's word is here: what it said since then is newer.
+                gone_on = (record.count, record.preview) != before
+                self._settle(record, turn, waiting, answer.message, None if gone_on else answer.word)
                 reply = JsonReply(self.book.projections.state(record))
                 self.book.journal.after(lambda: request.reply(reply))
 
@@ -196,16 +199,18 @@ class OpenRequests:
         return turn, waiting[0]
 
     def _settle(
-        self, record: SessionRecord, turn: Turn, request: OpenRequest, message: Message | None, word: str
+        self, record: SessionRecord, turn: Turn, request: OpenRequest, message: Message | None, word: str | None
     ) -> None:
-        """The request is no longer open: message, status and preview say so in one commit."""
+        """The request is no longer open: message, status and preview say so in one commit; without ``word`` the
+        preview stays as it is."""
         del turn.requests[request.request]
         newest = self._newest_open(record, turn)
         if newest is not None:
             record.preview = preview_of(newest) or record.preview
         else:
             record.status = "active"
-            record.preview = wording.decided(word, record.agent, goes_on=True)
+            if word is not None:
+                record.preview = wording.decided(word, record.agent, goes_on=True)
         change = self.book.change()
         position = record.positions.get(request.message_id)
         if position is not None and message is not None:
