@@ -250,14 +250,6 @@ def test_a_corrupt_row_is_set_aside_and_the_rest_works(daemon: Daemon) -> None:
 # ------------------------------------------------------------------------ descriptors
 
 
-@pytest.fixture
-def unarmed(home_dir: Path) -> Iterator[Daemon]:
-    """Without fault points, which need a descriptor each to look whether they are armed."""
-    with Daemon(home_dir, faults=False) as running:
-        running.start()
-        yield running
-
-
 def test_a_gateway_without_descriptors_keeps_those_it_serves_and_recovers(daemon: Daemon) -> None:
     pid = daemon.pid_of("gateway-worker")
     host, port = daemon.url.removeprefix("http://").split(":")
@@ -274,12 +266,13 @@ def test_a_gateway_without_descriptors_keeps_those_it_serves_and_recovers(daemon
     assert daemon.pid_of("gateway-worker") == pid
 
 
-def test_a_runtime_without_descriptors_fails_the_turn_in_words_and_recovers(daemon: Daemon) -> None:
+@pytest.mark.parametrize("spare", [-4, 1], ids=["none left", "one left"])
+def test_a_runtime_without_descriptors_fails_the_turn_in_words_and_recovers(daemon: Daemon, spare: int) -> None:
     with person(daemon, "first") as first, person(daemon, "second") as second:
         first.prompt("say warm", key="warm")
         first.wait_idle()
         pid = daemon.pid_of("runtime-acp")
-        with limited(pid, resource.RLIMIT_NOFILE, psutil.Process(pid).num_fds() + 1):
+        with limited(pid, resource.RLIMIT_NOFILE, psutil.Process(pid).num_fds() + spare):
             second.prompt("say never", key="never")
             session = second.wait_idle()
             assert session["status"] == "error"
@@ -291,8 +284,7 @@ def test_a_runtime_without_descriptors_fails_the_turn_in_words_and_recovers(daem
         assert daemon.pid_of("runtime-acp") == pid
 
 
-def test_a_state_without_descriptors_goes_on_with_those_it_has(unarmed: Daemon) -> None:
-    daemon = unarmed
+def test_a_state_without_descriptors_goes_on_with_those_it_has(daemon: Daemon) -> None:
     with person(daemon, "held") as who:
         who.prompt("say warm", key="warm")
         who.wait_idle()
