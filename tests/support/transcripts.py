@@ -20,7 +20,7 @@ from termal.wire.transcript_operations import (
     ReadExport,
     Search,
 )
-from tests.support.state_worker import Json, StateWorker
+from tests.support.state_worker import Json, StateWorker, text_message
 from tests.support.waiting import wait_until
 
 
@@ -87,6 +87,18 @@ def bring_in(state: StateWorker, lines: Sequence[bytes], key: str = "key", slice
         state.ask(IMPORT_MESSAGES, ImportMessages(begun.import_id, first, messages[first : first + slice_rows]))
     created: Json = state.json(IMPORT_FINISH, FinishImport(begun.import_id, key, len(messages)))["session"]
     return created
+
+
+def header(**session: Any) -> bytes:
+    """The first line of an export."""
+    fields = {"name": "Brought", "agent": "Demo", "workdir": "/", "model": "auto", **session}
+    return json.dumps({"format": "termal-session", "version": 1, "session": fields}).encode()
+
+
+def lines(count: int, text: str = "said") -> list[bytes]:
+    """An export of ``count`` messages, without its last line."""
+    messages = [text_message(f"old-{number}", f"{text} {number}") for number in range(count)]
+    return [header(), *(json.dumps(message).encode() for message in messages)]
 
 
 def file_of(lines: Sequence[bytes]) -> bytes:

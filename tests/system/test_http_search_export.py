@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from tests.support.daemon import Daemon, Person
-from tests.support.state_worker import text_message
-from tests.support.transcripts import file_of
+from tests.support.transcripts import file_of, header, lines
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -28,16 +27,6 @@ HARD = "\U0001f600\U00020bb7 nul \0 \u202ertl\u202c " + "\U0001f680x" * (1 << 17
 def http_client(shared_daemon: Daemon) -> Iterator[httpx.Client]:
     with shared_daemon.client() as client:
         yield client
-
-
-def header(**session: Any) -> bytes:
-    fields = {"name": "Brought", "agent": "Demo", "workdir": "/", "model": "auto", **session}
-    return json.dumps({"format": "termal-session", "version": 1, "session": fields}).encode()
-
-
-def lines(count: int, text: str = "said") -> list[bytes]:
-    messages = [text_message(f"old-{number}", f"{text} {number}") for number in range(count)]
-    return [header(), *(json.dumps(message).encode() for message in messages)]
 
 
 def bring_in(client: httpx.Client, body: Any, **headers: str) -> httpx.Response:

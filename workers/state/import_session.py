@@ -116,6 +116,7 @@ class Imports:
             raise TooMany(f"{UNDER_WAY} imports are under way; try again in a moment", reason="imports")
         running = _Import(body.key, self._session(body.session))
         self._imports[running.id] = running
+        self._book.registry.hidden.add(running.session.id)
         self._loop.later(IDLE_S, lambda: self._end_if_idle(running))
         session_id = running.session.id
         begun = ops.ImportBegun(running.id)
@@ -160,7 +161,12 @@ class Imports:
         change.create(record)
         change.commit()
         reply = JsonReply(self._book.projections.created(record))
-        self._book.journal.after(lambda: request.reply(reply))
+
+        def shown() -> None:
+            self._book.registry.hidden.discard(record.id)
+            request.reply(reply)
+
+        self._book.journal.after(shown)
 
     def abort(self, request: Request, body: ops.AbortImport) -> None:
         """The handler of ``import.abort``: its rows go in the background."""
@@ -247,6 +253,7 @@ class Imports:
 
     def _drop(self, running: _Import) -> None:
         self._imports.pop(running.id, None)
+        self._book.registry.hidden.discard(running.session.id)
         if not running.working:
             self._remove(running.session.id)
 

@@ -32,6 +32,8 @@ class Registry:
         self.waits: dict[str, DelegationWaitRecord] = {}
         self.unread_waits: list[Any] = []
         self.quarantined: set[str] = set()
+        self.hidden: set[str] = set()
+        """On their way in, and not there yet: in no list, not found, and of no use to mail."""
         self.next_session_number = metadata.next_session_number
         self.next_message_number = metadata.next_message_number
         self._metadata = metadata

@@ -94,7 +94,7 @@ class Sessions:
         registry = self._book.registry
         record = registry.sessions.get(session_id)
         if record is None or not record.committed:
-            return Eligibility(session_id, "unknown")
+            return Eligibility(session_id, "hidden" if session_id in registry.hidden else "unknown")
         session = record.session
         project = None if session.project_id is UNSET else registry.projects.get(session.project_id)
         verdict = ""
