@@ -20,15 +20,16 @@ POINTS = (
 LIMIT_S = 20.0
 
 
-def one_round(house: House, folder: Path, chance: random.Random) -> bool:
-    """Whether state was killed in it. Fails where the parent is not resumed exactly once."""
+def one_round(house: House, folder: Path, chance: random.Random, kill: tuple[str, int] | None = None) -> bool:
+    """Whether state was killed in it: at the point, and the time that it is passed, of ``kill``, else wherever chance
+    says, if it comes so far. Fails where the parent is not resumed exactly once."""
     folder.mkdir(parents=True)
     work = house.work()
     children = [work.spawn() for _ in range(chance.randint(1, 3))]
     turns = [work.child_turn(child) for child in children]
     pending = work.waiting([child["delegation"]["id"] for child in children], mode=chance.choice(["any", "all"]))
     _restart(house, faults=folder)
-    point, count = chance.choice(POINTS), chance.randint(1, 4)
+    point, count = kill or (chance.choice(POINTS), chance.randint(1, 4))
     (folder / point).write_text(f"kill {count}", "utf-8")
     asked = house.state.begin(DELEGATION_WAIT, pending)
     for turn in turns:
