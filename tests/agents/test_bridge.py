@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from termal.home import socket_folder
@@ -59,16 +58,6 @@ def call(tool: str, **arguments: Any) -> list[list[dict[str, Any]]]:
     return [[{"tool": f"~{tool}", "args": arguments}], [{"text": "done"}]]
 
 
-def command_lines(daemon: TokenDaemon) -> list[str]:
-    lines = []
-    for process in daemon.marked():
-        try:
-            lines.append(" ".join(process.cmdline()))
-        except psutil.Error:
-            continue
-    return lines
-
-
 @pytest.mark.case("B58")
 def test_an_agent_finds_its_peers_and_writes_to_one(scene: Scene, daemon: TokenDaemon, agent: str) -> None:
     peer = Person(daemon, "peer", workdir=scene.work)
@@ -83,7 +72,7 @@ def test_an_agent_finds_its_peers_and_writes_to_one(scene: Scene, daemon: TokenD
     try:
         assert user.finish("who is there")["status"] == "idle"
         assert peer.session_id in sent(scene)
-        lines = command_lines(daemon)
+        lines = daemon.command_lines()
         assert any("delegation-mcp" in line for line in lines)
         assert not any("ts1." in line or daemon.token in line for line in lines)
         assert user.finish("write to it")["status"] == "idle"
@@ -126,10 +115,10 @@ def test_two_sessions_of_an_agent_each_delegate_in_their_own_name(scene: Scene, 
                 rows = http.get(f"/api/sessions/{user.session_id}/delegations").json()["delegations"]
                 assert [row["parentSessionId"] for row in rows] == [user.session_id]
         served = [
-            line.split("--parent-session-id ")[1].split()[0] for line in command_lines(opencode) if SERVES in line
+            line.split("--parent-session-id ")[1].split()[0] for line in opencode.command_lines() if SERVES in line
         ]
         assert {user.session_id for user in users} <= set(served)
-        assert len([line for line in command_lines(opencode) if line.endswith("opencode acp")]) >= len(users)
+        assert len([line for line in opencode.command_lines() if line.endswith("opencode acp")]) >= len(users)
     finally:
         for user in users:
             user.close()
@@ -214,7 +203,7 @@ def test_the_file_with_the_token_is_private_and_gone_once_it_was_read(scene: Sce
             with claude.client() as http:
                 assert http.post(f"/api/sessions/{user.session_id}/kill").status_code == 200
             wait_until(
-                lambda: not any("claude" in line for line in command_lines(claude) if "mcp-config" in line), "end"
+                lambda: not any("claude" in line for line in claude.command_lines() if "mcp-config" in line), "end"
             )
             assert seen.there() == []
             assert first in seen.modes

@@ -137,12 +137,21 @@ def test_systemd_hears_the_start_the_watchdog_the_reload_and_the_stop(home_dir: 
             assert said("nothing") or said("STOPPING=1") or wait_until(lambda: said("STOPPING=1"), "STOPPING")
 
 
+def _folder_instead(file: Path) -> bool:
+    """Whether ``file`` is a directory now: whoever writes it may have been faster."""
+    file.unlink(missing_ok=True)
+    try:
+        file.mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
 def test_a_report_on_a_full_disk_keeps_nobody_from_serving(home_dir: Path) -> None:
     with DaemonUnderTest(home_dir, [tiny("state", role="core")]) as daemon:
         daemon.wait_until_serving()
         # As root no mode would keep it from writing, but nothing replaces a directory.
-        daemon.home.report.unlink()
-        daemon.home.report.mkdir()
+        wait_until(lambda: _folder_instead(daemon.home.report), "a moment in which no report is written")
         pid = daemon.starts("state")[0]["pid"]
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: len(daemon.starts("state")) == 2, "state to be replaced")

@@ -172,6 +172,14 @@ class Daemon:
                 continue
         return found
 
+    def command_lines(self) -> list[str]:
+        """Of every such process that still lives."""
+        lines = []
+        for process in self.marked():
+            with contextlib.suppress(psutil.Error):
+                lines.append(" ".join(process.cmdline()))
+        return lines
+
     def describe(self) -> str:
         parts = [f"\n--- daemon in {self.home.root}\n{self.printed()[-4000:]}"]
         if self.home.logs.exists():

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.daemon import Daemon
@@ -128,7 +129,7 @@ def test_following_a_turn_that_fails_ends_with_exit_code_1(shell: Shell) -> None
 
 
 def test_status_and_health_tell_of_a_daemon_that_stands_still(daemon: Daemon, shell: Shell) -> None:
-    [worker] = [process for process in daemon.marked() if process.ppid() == daemon.pid_of("gateway")]
+    worker = psutil.Process(daemon.pid_of("gateway-worker"))
     worker.send_signal(signal.SIGSTOP)
     try:
         assert shell.run("status").startswith("The daemon does not answer (")

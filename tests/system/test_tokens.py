@@ -167,10 +167,9 @@ def test_an_agents_bridge_has_the_token_of_its_session_and_no_argument_list_has_
 
     said = wait_until(answered, "the end of the turn", 30)
     assert session_id in said
-    bridges = [each for each in shared_daemon.marked() if "delegation-mcp" in each.cmdline()]
-    assert bridges
-    for process in shared_daemon.marked():
-        line = " ".join(process.cmdline())
+    lines = shared_daemon.command_lines()
+    assert [line for line in lines if "delegation-mcp" in line]
+    for line in lines:
         assert "ts1." not in line
         assert shared_daemon.token not in line
     for log in shared_daemon.home.logs.iterdir():
