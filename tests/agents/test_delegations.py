@@ -288,4 +288,6 @@ def test_another_server_gets_no_yes_in_the_name_of_the_bridge(scene: Scene, pare
     cards = [message for message in child.messages() if message["type"] in CARDS]
     assert {message["title"] for message in cards} == {"The MCP server evil asks"}
     got = [json.loads(line)["result"]["action"] for line in answers.read_text().splitlines()]
-    assert set(got) == {"decline"}
+    # Codex answers "cancel" where it withdrew its request itself.
+    assert "decline" in got
+    assert set(got) <= {"decline", "cancel"}
