@@ -288,6 +288,10 @@ def test_another_server_gets_no_yes_in_the_name_of_the_bridge(scene: Scene, pare
     cards = [message for message in child.messages() if message["type"] in CARDS]
     assert {message["title"] for message in cards} == {"The MCP server evil asks"}
     got = [json.loads(line)["result"]["action"] for line in answers.read_text().splitlines()]
-    # Codex answers "cancel" where it withdrew its request itself.
-    assert "decline" in got
-    assert set(got) <= {"decline", "cancel"}
+    # Those before the turn found nobody. Codex may withdraw one that is shown, which it tells its server as "cancel",
+    # and an answer may cross with that: then the card says "decline" and the server heard "cancel".
+    before, shown = got[: len(got) - len(cards)], got[len(got) - len(cards) :]
+    assert before == ["decline"] * len(before)
+    heard = {"submitted": ("decline", "cancel"), "canceled": ("cancel",)}
+    assert [action in heard[card["state"]] for card, action in zip(cards, shown, strict=True)] == [True] * len(cards)
+    assert {card["submittedAction"] for card in cards if card["state"] == "submitted"} <= {"decline"}
