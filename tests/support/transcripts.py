@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -106,3 +108,13 @@ def file_of(lines: Sequence[bytes]) -> bytes:
     body = b"".join(line + b"\n" for line in lines)
     footer = {"end": True, "count": len(lines) - 1, "sha256": hashlib.sha256(body).hexdigest()}
     return body + json.dumps(footer, separators=(",", ":")).encode() + b"\n"
+
+
+@contextmanager
+def begun_import(url: str, body: bytes, more: int = 100) -> Iterator[socket.socket]:
+    """The connection of an import that has sent ``body`` and wants to send ``more`` bytes."""
+    head = "POST /api/sessions/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(f"{head}Content-Length: {len(body) + more}\r\n\r\n".encode() + body)
+        yield connection

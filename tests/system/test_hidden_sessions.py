@@ -1,8 +1,7 @@
 """Sessions that nobody sees: one on its way in, one whose row cannot be read, one that never was."""
 
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import apsw
@@ -10,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.transcripts import file_of, lines
+from tests.support.transcripts import begun_import, file_of, lines
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -37,42 +36,26 @@ def create(client: httpx.Client, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def quarantined() -> list[str]:
-    return []
-
-
-@pytest.fixture(scope="module")
-def shared_daemon(tmp_path_factory: pytest.TempPathFactory, quarantined: list[str]) -> Iterator[Daemon]:
-    with Daemon(tmp_path_factory.mktemp("hidden") / "home") as running:
-        running.start()
-        with running.client() as client:
-            quarantined.append(create(client, "Unreadable"))
-        running.stop()
-        with apsw.Connection(str(running.home.termal_db)) as connection:
-            connection.execute("UPDATE sessions SET value_json = '{' WHERE id = ?", (quarantined[0],))
-        running.start()
-        yield running
-
-
-@contextmanager
-def begun_import(daemon: Daemon, body: bytes, more: int = 100) -> Iterator[socket.socket]:
-    """The connection of an import that has sent ``body`` and wants to send ``more`` bytes."""
-    head = "POST /api/sessions/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-    host, port = daemon.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
-        connection.sendall(f"{head}Content-Length: {len(body) + more}\r\n\r\n".encode() + body)
-        yield connection
+def quarantined(shared_daemon: Daemon) -> str:
+    """The id of a session whose row the daemon could not read at its start."""
+    with shared_daemon.client() as client:
+        session_id = create(client, "Unreadable")
+    shared_daemon.stop()
+    with closing(apsw.Connection(str(shared_daemon.home.termal_db))) as connection:
+        connection.execute("UPDATE sessions SET value_json = '{' WHERE id = ?", (session_id,))
+    shared_daemon.start()
+    return session_id
 
 
 @contextmanager
 def on_its_way_in(daemon: Daemon, client: httpx.Client) -> Iterator[str]:
     """The id of a session whose import has begun and not ended; afterwards it is a session like all others."""
     hidden = number_after(create(client, "Before"))
-    body, rest = file_of(lines(3))[:-10], file_of(lines(3))[-10:]
-    with begun_import(daemon, body, len(rest)) as connection:
+    body = file_of(lines(3))
+    with begun_import(daemon.url, body[:-10], more=10) as connection:
         wait_until(lambda: client.get(f"/api/sessions/{hidden}/mailboxes").status_code == 400, "the import to begin")
         yield hidden
-        connection.sendall(rest)
+        connection.sendall(body[-10:])
         assert connection.recv(1000).startswith(b"HTTP/1.1 201 ")
     assert client.get(f"/api/sessions/{hidden}").json()["session"]["messageCount"] == 3
     assert client.get(f"/api/sessions/{hidden}/mailboxes").status_code == 200
@@ -91,11 +74,11 @@ def readings(client: httpx.Client) -> list[str]:
 
 
 @pytest.mark.case("H6")
-def test_what_is_hidden_set_aside_or_unknown_is_not_there(shared_daemon: Daemon, quarantined: list[str]) -> None:
+def test_what_is_hidden_set_aside_or_unknown_is_not_there(shared_daemon: Daemon, quarantined: str) -> None:
     with shared_daemon.client() as client, on_its_way_in(shared_daemon, client) as hidden:
         paths = [path for path in readings(client) if not any(word in path for word in ELSEWHERE)]
         assert {"", "/history", "/overview", "/markers", "/export", "/delegations"} <= set(paths)
-        for session_id in (hidden, quarantined[0], UNKNOWN):
+        for session_id in (hidden, quarantined, UNKNOWN):
             for path in paths:
                 reply = client.get(f"/api/sessions/{session_id}{path}")
                 assert (reply.status_code, reply.json()["code"]) == (404, "not_found"), (session_id, path, reply.text)
@@ -103,7 +86,7 @@ def test_what_is_hidden_set_aside_or_unknown_is_not_there(shared_daemon: Daemon,
                 reply = client.post(f"/api/sessions/{session_id}/{path}", json=body)
                 assert (reply.status_code, reply.json()["code"]) == (404, "not_found"), (session_id, path, reply.text)
         shown = {session["id"] for session in client.get("/api/state").json()["sessions"]}
-        assert not shown & {hidden, quarantined[0], UNKNOWN}
+        assert not shown & {hidden, quarantined, UNKNOWN}
 
 
 @pytest.mark.case("H40")
@@ -137,7 +120,7 @@ def test_a_hidden_session_is_no_party_of_mail_and_of_no_board(shared_daemon: Dae
 def test_a_session_whose_import_was_given_up_never_was(shared_daemon: Daemon) -> None:
     with shared_daemon.client() as client:
         hidden = number_after(create(client, "Before"))
-        with begun_import(shared_daemon, file_of(lines(3))[:-10]):
+        with begun_import(shared_daemon.url, file_of(lines(3))[:-10]):
             wait_until(lambda: client.get(f"/api/sessions/{hidden}/board").status_code == 400, "the import to begin")
         wait_until(lambda: client.get(f"/api/sessions/{hidden}/board").status_code == 404, "the import to be over")
         assert create(client, "After") != hidden

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.support.daemon import Daemon, Person
-from tests.support.transcripts import file_of, header, lines
+from tests.support.transcripts import begun_import, file_of, header, lines
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -151,9 +151,8 @@ def test_a_client_that_leaves_ends_its_export_and_its_import(shared_daemon: Daem
             connection.sendall(f"GET /api/sessions/{made}/export HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert connection.recv(1000)
     for _ in range(4):
-        with socket.create_connection((host, int(port)), timeout=5) as connection:
-            head = "POST /api/sessions/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-            connection.sendall(f"{head}Content-Length: {1 << 30}\r\n\r\n".encode() + GOOD[:-100])
+        with begun_import(shared_daemon.url, GOOD[:-100], more=1 << 30):
+            pass
     # Their places are free again: each answers 429 until then.
     wait_until(lambda: bring_in(http_client, GOOD).status_code == 201, "a place for an import")
 
