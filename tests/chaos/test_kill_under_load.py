@@ -26,7 +26,7 @@ class Load:
     """People who prompt in turns, each in a thread, until told to end; it remembers what was acknowledged."""
 
     def __init__(self, daemon: Daemon) -> None:
-        self.people = [Person(daemon, f"person-{number}") for number in range(PEOPLE)]
+        self.people = [Person(daemon, f"person-{number}", waits_out_pauses=True) for number in range(PEOPLE)]
         self.acknowledged: dict[str, list[str]] = {person.name: [] for person in self.people}
         self.attempted: dict[str, list[str]] = {person.name: [] for person in self.people}
         self.errors: list[str] = []

@@ -10,8 +10,9 @@ import pytest
 
 from termal.cli import main as cli
 from tests.support.acp_script import DONE, text
-from tests.support.daemon import Daemon
+from tests.support.daemon import Daemon, Person
 from tests.support.waiting import wait_until
+from workers.runtime.starts import MOST_EXITS
 
 pytestmark = [pytest.mark.system]
 
@@ -77,3 +78,25 @@ def test_it_is_parked_uses_nothing_up_and_works_again_after_a_retry(
             lambda: http.get(path).json()["session"]["messages"][-1].get("text") == "here I am", "the answer", 20.0
         )
         assert http.post("/api/agents/nobody/retry").status_code == 404
+
+
+def test_a_prompt_that_a_pause_refused_is_taken_under_its_key_when_the_pause_is_over(
+    daemon: Daemon, script: Path
+) -> None:
+    who = Person(daemon, "patient", agent="mine", waits_out_pauses=True)
+    try:
+        # One fewer than park it: the last pause is long enough to be met.
+        failing = [f"failing {number}" for number in range(MOST_EXITS - 1)]
+        for words in failing:
+            who.prompt(words, key=words)
+            assert who.wait_idle()["status"] == "error"
+        before = who.repeats
+        write(script, prompt=[text("here I am"), DONE])
+        assert who.prompt("working", key="working")
+        assert who.repeats > before, "the pause refused it"
+        session = who.wait_idle()
+        assert session["status"] == "idle"
+        assert [row["text"] for row in session["messages"] if row["author"] == "you"] == [*failing, "working"]
+        assert session["messages"][-1]["text"] == "here I am"
+    finally:
+        who.close()
