@@ -18,10 +18,10 @@ def prepared(state: StateWorker) -> None:
     """Three sessions that the daemon made, the second one damaged, with rows in every table below it."""
     state.start()
     runtime = state.runtime()
-    for _ in range(3):
+    for number in range(3):
         session_id = state.create()
         state.send(session_id, f"hello {session_id}")
-        runtime.end(runtime.turn(-1))
+        runtime.end(runtime.turn(number))
         state.wait_status(session_id, "idle")
     state.stop()
     runtime.close()
@@ -41,8 +41,8 @@ def everything(state: StateWorker) -> None:
     made = state.create()
     state.send("session-1", "more")
     state.send("session-1", "queued behind it")
-    runtime.end(runtime.turn(-1))
-    runtime.end(runtime.turn(-1))
+    runtime.end(runtime.turn(0))
+    runtime.end(runtime.turn(1))
     state.wait_status("session-1", "idle")
     state.kill_session(made)
     state.kill_session("session-3")
@@ -106,7 +106,7 @@ def test_a_transcript_that_was_never_moved_is_kept_over_writes(state: StateWorke
         assert state.ask(STATE_FACTS, Anything()).databases[0].quarantined == 1
         runtime = state.runtime()
         state.send("session-1", "hello")
-        runtime.end(runtime.turn(-1))
+        runtime.end(runtime.turn(0))
         state.wait_status("session-1", "idle")
         runtime.close()
         state.runtimes.clear()

@@ -101,7 +101,8 @@ class FakeRuntime:
     # ------------------------------------------------------------- the test's side
 
     def turn(self, index: int) -> FakeTurn:
-        """The ``index``-th turn that was taken, waited for."""
+        """The ``index``-th turn that was taken, waited for; no negative one, for which nothing would be."""
+        assert index >= 0
         wait_until(lambda: len(self.turns) > index, f"turn {index} to be started")
         return self.turns[index]
 
