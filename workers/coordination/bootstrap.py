@@ -24,6 +24,7 @@ from workers.coordination.legacy_import import (
     mark_fresh,
     require_empty,
 )
+from workers.coordination.marks import complete_deliveries
 from workers.coordination.outcomes import add_outcome_column, complete_outcomes
 from workers.coordination.schema import SCHEMA, VERSION_KEY, create_tables
 
@@ -107,6 +108,7 @@ def _complete(connection: Cursorlike, path: Path, fill: Callable[[Cursorlike], N
         if not is_marked(connection):
             fill(connection)
         complete_outcomes(connection)
+        complete_deliveries(connection)
 
     Migrations(Version(SCHEMA.current), create=create_tables, complete=complete, key=VERSION_KEY).run(connection, path)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from termal.model.status import MailboxCounts
 from termal.store.connection import Cursorlike
 from termal.wire.mail_operations import AskStale, AskUnwoken, ListUnread, Stale, Unread, UnreadPage, Unwoken
-from workers.coordination.schema import IS_MAIL, NOT_DELIVERED
+from workers.coordination.schema import IS_MAIL, NEVER_WOKEN
 
 # Each query repeats the conditions of the index that it needs: without them SQLite does not take it.
 _ABOVE = (
@@ -32,7 +32,7 @@ _UNREAD_AFTER = f"{_UNREAD} AND p.session_id > ? ORDER BY p.session_id"
 _UNWOKEN = (
     "FROM mailbox_messages AS m CROSS JOIN mailbox_participants AS p"
     " ON p.mailbox_id = m.mailbox_id AND p.session_id = m.target_session_id"
-    f" WHERE notification_disposition = 'durableButNotWoken' AND {NOT_DELIVERED} AND {IS_MAIL}"
+    f" WHERE {NEVER_WOKEN} AND {IS_MAIL}"
     " AND p.left_at IS NULL AND m.sequence > p.processed_through"
 )
 _NEVER = f"SELECT {_ROW}, 0 {_UNWOKEN}"
