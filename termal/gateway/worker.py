@@ -7,7 +7,6 @@ close idle ones at once, notice a stop between its ticks. A new gunicorn version
 import asyncio
 import contextlib
 import faulthandler
-import gc
 import os
 from typing import Any
 
@@ -19,6 +18,7 @@ from termal.gateway.connection import Connection
 from termal.procs.limits import raise_descriptor_limit
 from termal.procs.signals import HANG_UP, INTERRUPT, TERMINATE, send
 from termal.wire.control import Stop
+from termal.worker import garbage
 from termal.worker.control import Control
 
 TICK_S = 1.0
@@ -98,8 +98,7 @@ class GatewayWorker(ASGIWorker):  # type: ignore[misc]  # gunicorn has no types
         self._control.ready()
         self._control.boot_done()
         self._control.beat_with(gateway.stats, self._depth, self._facts)
-        # PERF: what a start has made is never garbage. Looking through it took a tenth of a request, in long pauses.
-        gc.freeze()
+        garbage.settle()
         gateway.log.info("gateway.serving", port=launch.port)
 
     def _stop_ordered(self, _: Stop) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from termal.faults import fault
+from termal.store.checkpoint import Checkpointer
 from termal.store.connection import BUSY_MS, Durability, open_writer, roll_back, set_durability
 from termal.store.files import StoreRefused, secure
 from termal.store.job import Job, until
@@ -47,13 +48,16 @@ class Committer:
     Fault points: ``STEM.in_group`` before COMMIT, ``STEM.after_commit`` behind it.
     """
 
-    def __init__(self, path: Path, durability: Durability, on_failed: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, durability: Durability, on_failed: Callable[[], None], checkpointer: Checkpointer
+    ) -> None:
         self.durability: Durability = durability
         self.commit_ms = 0.0
         self.insecure: str | None = None
         """Why the files are open to others and could not be closed to them."""
         self._path = path
         self._on_failed = on_failed
+        self._checkpointer = checkpointer
         self._in_group = f"{path.stem}.in_group"
         self._after_commit = f"{path.stem}.after_commit"
         self._applied = durability
@@ -62,6 +66,7 @@ class Committer:
         self._presence = Presence(path)
         # No reader is there yet and none is waited for: what the last life left in the WAL goes into the file.
         self._truncate(0.0)
+        checkpointer.watch(self._connection)
 
     def commit(self, group: list[Job], *, patience_until: float) -> list[Outcome]:
         """The outcome of each job, after COMMIT. A lock is waited for as long as the first owner waits, at most.
@@ -112,6 +117,7 @@ class Committer:
         connection = self._connection
         if connection is None:
             connection = self._connection = open_writer(self._path, durability=self.durability)
+            self._checkpointer.watch(connection)
             self._presence = Presence(self._path)
             self._applied = self.durability
         if self._applied != self.durability:

@@ -18,6 +18,7 @@ __all__ = [
     "StoreRefused",
     "check_version",
     "facts",
+    "open_checkpointer",
     "open_copy",
     "open_reader",
     "open_writer",
@@ -92,6 +93,19 @@ def open_reader(path: Path) -> apsw.Connection:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     return _open(path, apsw.SQLITE_OPEN_READONLY, settle)
+
+
+def open_checkpointer(path: Path) -> apsw.Connection:
+    """A connection for checkpoints alone; the writer has made the file. Raises `StoreRefused`, `StoreError`."""
+
+    def settle(connection: apsw.Connection) -> None:
+        # Of all syncs the strongest, on whichever durability the writer is: nobody waits for them here.
+        set_durability(connection, "full")
+        _set(connection, "cache_size", -READER_CACHE_KIB)
+        connection.wal_autocheckpoint(0)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+
+    return _open(path, apsw.SQLITE_OPEN_READWRITE, settle)
 
 
 def open_copy(path: Path) -> apsw.Connection:

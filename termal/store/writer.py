@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from termal.log import Log
+from termal.store.checkpoint import Checkpointer
 from termal.store.commit import Committer, GroupFailed
 from termal.store.connection import Cursorlike, Durability
 from termal.store.handover import Entry, Handover, Notify
@@ -59,7 +60,10 @@ class Writer:
         """How long the last COMMIT took, its fsync included."""
         self._log = log
         self._database = path.name
-        self._committers = [Committer(path, durability, hook) for hook in (on_failed or _nothing, *others)]
+        self._checkpointer = Checkpointer(path, log)
+        self._committers = [
+            Committer(path, durability, hook, self._checkpointer) for hook in (on_failed or _nothing, *others)
+        ]
         self._on_group = on_group
         self._on_trouble = on_trouble
         self._handover = Handover(notify, log, on_fault)
@@ -148,6 +152,7 @@ class Writer:
             group = self._due()
             if group:
                 self._attempt(group)
+        self._checkpointer.close()
         left = [committer.close(self._give_up_at + _CHECKPOINT_S) for committer in self._committers][-1]
         if left is not None:
             self._log.warning("store.checkpoint_left", database=self._database, error=str(left))

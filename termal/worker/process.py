@@ -3,7 +3,6 @@
 It knows nothing of what a worker does; each worker's ``__main__`` hands its own start to `main`.
 """
 
-import gc
 import os
 import sys
 import time
@@ -22,6 +21,7 @@ from termal.wire.control import EXIT_INTERNAL, EXIT_OK, EXIT_REFUSED, EXIT_USAGE
 from termal.wire.envelope import MalformedFrame
 from termal.wire.errors import Busy
 from termal.wire.launch import Launch
+from termal.worker import garbage
 from termal.worker.control import Control, Facts, no_facts
 from termal.worker.launched import launched
 from termal.worker.stats import Stats
@@ -115,9 +115,7 @@ class Process:
         """Heartbeats and the loop, until a stop was ordered and carried out."""
         self._duties = duties
         self.control.beat_with(self.stats, duties.depth, duties.facts)
-        # PERF: what a start has made lives as long as the process. Looking through it for garbage was a pause of 10 to
-        # 30 ms, again and again, for everybody who waited.
-        gc.freeze()
+        garbage.settle()
         self.loop.run()
 
     # --------------------------------------------------------------------- faults

@@ -1,6 +1,7 @@
 """Loops of the bus on their own threads, and workers in their own processes; all ended after each test."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,9 +13,18 @@ from tests.support.bus_server import WorkerProcess
 from tests.support.codex_kit import CodexKit
 from tests.support.mail_worker import MailWorker
 from tests.support.state_worker import StateWorker
+from tests.support.store_owner import Owner
 
 MakeBus = Callable[[str], BusThread]
 Spawn = Callable[..., WorkerProcess]
+
+
+@pytest.fixture
+def owner(run_dir: Path) -> Iterator[Owner]:
+    """Of a file that is not there yet."""
+    owner = Owner(run_dir / "things.sqlite")
+    yield owner
+    owner.close(time.monotonic() + 5)
 
 
 @pytest.fixture

@@ -96,10 +96,11 @@ def test_nobody_is_answered_while_a_group_is_held_before_its_commit(path: Path, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pages", ["1000", "8"], ids=["between checkpoints", "in checkpoints"])
 def test_after_fifty_kills_at_random_moments_every_acknowledged_row_is_there_and_the_file_is_whole(
-    path: Path,
+    path: Path, pages: str
 ) -> None:
-    with child(path, "storm", "50") as process:
+    with child(path, "storm", "50", pages) as process:
         output, errors = process.communicate(timeout=60)
     assert output.endswith("end\n"), errors
     promised = acknowledged(output)

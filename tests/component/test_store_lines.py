@@ -2,23 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import apsw
-import pytest
 
 from termal.store.connection import Cursorlike
 from termal.store.writer import Writer
 from termal.wire.errors import Busy, Conflict
 from tests.support.store_owner import Owner, create, insert, numbers
-
-
-@pytest.fixture
-def owner(run_dir: Path) -> Iterator[Owner]:
-    owner = Owner(run_dir / "things.sqlite")
-    yield owner
-    owner.close(time.monotonic() + 5)
 
 
 class Two:

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
@@ -15,13 +14,10 @@ from tests.support.store_owner import Owner, create, insert, numbers
 
 
 @pytest.fixture
-def owner(run_dir: Path) -> Iterator[Owner]:
-    owner = Owner(run_dir / "things.sqlite")
-    writer = owner.writer()
-    writer.submit(create, owner.done("create"))
+def owner(owner: Owner) -> Owner:
+    owner.writer().submit(create, owner.done("create"))
     owner.wait("create")
-    yield owner
-    owner.close(time.monotonic() + 5)
+    return owner
 
 
 def test_a_read_sees_one_snapshot_while_the_writer_commits(owner: Owner, run_dir: Path) -> None:

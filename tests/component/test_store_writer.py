@@ -2,23 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
-import pytest
 
 from termal.store.connection import ConstraintError, Cursorlike, open_reader
 from termal.store.writer import GROUP, Writer
 from termal.wire.errors import Busy, Conflict, OutcomeUnknown
 from tests.support.store_owner import Owner, create, insert, numbers
-
-
-@pytest.fixture
-def owner(run_dir: Path) -> Iterator[Owner]:
-    owner = Owner(run_dir / "things.sqlite")
-    yield owner
-    owner.close(time.monotonic() + 5)
 
 
 def stored(path: Path) -> list[int]:

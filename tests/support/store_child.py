@@ -1,8 +1,8 @@
 """A program that writes and acknowledges, to be killed by tests: ``python -m tests.support.store_child PATH ...``.
 
 ``PATH FIRST COUNT``: writes the numbered items in one group, prints ``ack N`` for each callback, then ``end``.
-``PATH storm KILLS``: forks a writing process again and again and kills each with SIGKILL at a random moment; prints
-``ack N`` for each acknowledged item of all of them, and ``end``.
+``PATH storm KILLS PAGES``: forks a writing process again and again and kills each with SIGKILL at a random moment;
+prints ``ack N`` for each acknowledged item of all of them, and ``end``. A log of that many pages is copied to the file.
 """
 
 import os
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from termal.log import Log
+from termal.store import checkpoint
 from termal.store.connection import Cursorlike
 from termal.store.writer import Writer
 from tests.support.store_owner import create, insert
@@ -64,7 +65,8 @@ def one_group(path: Path, first: int, count: int) -> None:
     _say("end")
 
 
-def storm(path: Path, kills: int) -> None:
+def storm(path: Path, kills: int, pages: int) -> None:
+    checkpoint.FULL_PAGES = pages
     first = 1
     for _ in range(kills):
         read, write = os.pipe()
@@ -106,6 +108,6 @@ def _until_killed(path: Path, first: int, fd: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2] == "storm":
-        storm(Path(sys.argv[1]), int(sys.argv[3]))
+        storm(Path(sys.argv[1]), int(sys.argv[3]), int(sys.argv[4]))
     else:
         one_group(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
