@@ -114,6 +114,7 @@ class Visit:
     async def run(self) -> None:
         meters = self._door.meters
         meters.open_requests += 1
+        meters.begun += 1
         try:
             await self._serve()
         finally:

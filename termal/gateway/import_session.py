@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import time
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from falcon.asgi import Request, Response
 from termal.gateway.bodies import BODY_S
 from termal.gateway.context import Gateway
 from termal.gateway.lines import Lines
+from termal.gateway.pace import Pace
 from termal.gateway.reply import send_json
 from termal.gateway.route import key_of, trace_of
 from termal.model.search import EXPORT_FORMAT, EXPORT_VERSION, ExportFooter
@@ -70,6 +72,7 @@ class _Transfer:
         self._slice: list[bytes] = []
         self._slice_bytes = 0
         self._sent = 0
+        self._pace = Pace(gateway.meters)
         self._created: bytes | None = None
 
     async def run(self, req: Request) -> bytes:
@@ -124,8 +127,11 @@ class _Transfer:
     async def _send(self) -> None:
         lines, self._slice, self._slice_bytes = self._slice, [], 0
         if lines:
+            started_s = time.monotonic()
             await self._ask(IMPORT_MESSAGES, ImportMessages(self._import_id, self._sent, lines))
             self._sent += len(lines)
+            # Also for nothing: whoever came meanwhile is looked at before the next slice.
+            await asyncio.sleep(self._pace.pause_s(time.monotonic() - started_s))
 
     async def _finish(self) -> None:
         if self._last is None:

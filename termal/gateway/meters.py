@@ -30,6 +30,8 @@ class Meters:
 
     def __init__(self) -> None:
         self.open_requests = 0
+        self.begun = 0
+        """Requests that came so far."""
         self.requests: dict[tuple[str, str, int], int] = {}
         self.request_seconds: dict[str, Histogram] = {}
         self.operation_seconds: dict[tuple[str, str], Histogram] = {}
