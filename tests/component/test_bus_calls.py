@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zmq
 
-from termal.bus.client import Client
+from termal.bus.client import EARLY, Client
 from termal.bus.server import Request, Server
 from termal.wire.coordination_operations import COORDINATION_PING
 from termal.wire.envelope import MAX_BODY_BYTES
@@ -311,6 +311,21 @@ def test_a_call_that_is_cancelled_in_the_pass_that_made_it_is_never_sent(bus: Bu
     bus.run(begin)
     assert bus.ask(client, COORDINATION_PING, Anything()) == Anything()
     assert held.requests == []
+
+
+def test_the_worker_begins_with_the_first_of_many_calls_while_the_rest_is_made(bus: BusThread, peer: BusThread) -> None:
+    held = Held()
+    peer.server(ROLE, {"session.kill": held})
+    client = bus.client(ROLE)
+    bus.wait_up(client)
+
+    def begin() -> int:
+        for number in range(EARLY + 3):
+            client.call(SESSION_KILL, OneSession(f"session-{number}"), lambda reply, error: None)
+        return len(held.wait(EARLY))
+
+    assert bus.run(begin) == EARLY
+    assert len(held.wait(EARLY + 3)) == EARLY + 3
 
 
 def test_a_draining_worker_refuses_what_is_new_and_finishes_what_is_under_way(bus: BusThread, peer: BusThread) -> None:

@@ -91,15 +91,19 @@ def waiting(socket: "zmq.Socket[bytes]") -> bool:
     return bool(socket.poll(0))
 
 
-def test_calls_of_one_pass_are_one_message(bus: BusThread, raw: Raw) -> None:
+def test_calls_of_one_pass_are_one_message_and_many_are_one_for_each_32(bus: BusThread, raw: Raw) -> None:
     worker = raw.worker()
     client = bus.client(ROLE)
     bus.wait_up(client)
     bus.start_all(client, [(COORDINATION_PING, Anything())] * 50)
     bus.start_all(client, [(COORDINATION_PING, Anything())] * 3)
 
-    packs = [unpack_requests(worker.recv_multipart()[1]) for _ in range(2)]
-    assert [[envelope.id for envelope in pack] for pack in packs] == [list(range(1, 51)), [51, 52, 53]]
+    packs = [unpack_requests(worker.recv_multipart()[1]) for _ in range(3)]
+    assert [[envelope.id for envelope in pack] for pack in packs] == [
+        list(range(1, 33)),
+        list(range(33, 51)),
+        [51, 52, 53],
+    ]
     bus.settle()
     assert not waiting(worker)
 
