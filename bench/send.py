@@ -26,6 +26,9 @@ ROUNDS = 3
 ROUND_S = 2.0
 WARM_S = 1.0
 COST_S = 4.0
+START_S = 60.0
+SETTLE_S = 2.0
+"""From the start of an agent's process until it waits."""
 PROCESSES = ("gateway-worker", "coordination", "wake", "state")
 BODY = "m" * 300
 LONG, UNREAD = 100_000, 10_000
@@ -63,10 +66,15 @@ def compared(one: tuple[str, Next], other: tuple[str, Next], clients: int) -> tu
 
 
 def occupy(url: str, sessions: list[str]) -> None:
-    """Their agents work on turns that do not end: every wake is queued."""
+    """Their agents work on turns that do not end: every wake is queued. The start of an agent is measured elsewhere."""
     connection = Connection(url)
     for session in sessions:
         connection.json("POST", f"/api/sessions/{session}/messages", {"text": "hang"})
+    limit_s = time.monotonic() + START_S
+    while len(connection.json("GET", "/api/status")["agents"]) < len(sessions):
+        assert time.monotonic() < limit_s, "the agents did not start"
+        time.sleep(0.2)
+    time.sleep(SETTLE_S)
     connection.close()
 
 
