@@ -1,6 +1,9 @@
 """Calls as awaitables, on asyncio."""
 
 import asyncio
+import contextlib
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -49,6 +52,33 @@ def test_the_error_that_ended_the_call_is_raised(run_dir: Path, peer: BusThread)
         with pytest.raises(Conflict, match="moved") as raised:
             await ask(client, SESSION_KILL, OneSession("session-1"))
         assert raised.value.detail == [1, 2]
+
+    on_asyncio(run_dir, main)
+
+
+def test_a_question_that_failed_leaves_nothing_for_the_garbage_collector(run_dir: Path, peer: BusThread) -> None:
+    """Its caller's frame, with all that it holds, ends with the error."""
+    peer.server(ROLE, {"session.create": lambda request, _: request.refuse(Conflict("moved"))})
+
+    class Body:
+        """What the caller made its question of."""
+
+    async def asked(client: Client) -> "weakref.ref[Body]":
+        body = Body()
+        with contextlib.suppress(Conflict):
+            await ask(client, SESSION_CREATE, CreateSession(key="k"))
+        return weakref.ref(body)
+
+    async def main(client: Client) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            held = await asked(client)
+            # What woke this task is let go of behind its step.
+            await asyncio.sleep(0)
+            assert held() is None
+        finally:
+            gc.enable()
 
     on_asyncio(run_dir, main)
 
