@@ -20,7 +20,8 @@ MOST_PAGES = 8 * FULL_PAGES
 
 
 class Checkpointer:
-    """One for each file that is written. `watch` is called on the writer's thread, for each connection that writes.
+    """One for each file that is written. `watch` is called for each connection that writes, by its thread or before it
+    has one.
 
     Its connection is opened with the first of them and kept: it is of the same file, whatever is put in its place.
     """

@@ -102,7 +102,6 @@ def open_checkpointer(path: Path) -> apsw.Connection:
         # Of all syncs the strongest, on whichever durability the writer is: nobody waits for them here.
         set_durability(connection, "full")
         _set(connection, "cache_size", -READER_CACHE_KIB)
-        connection.wal_autocheckpoint(0)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     return _open(path, apsw.SQLITE_OPEN_READWRITE, settle)

@@ -56,7 +56,7 @@ def apply(connection: Cursorlike, marks: Sequence[Mark]) -> None:
     """Apply ``marks`` in order. Safe to repeat: a row that is already there is left alone."""
     for mark in marks:
         names = {"session": mark.session_id, "mailbox": mark.mailbox_id, "through": mark.through}
-        connection.execute(_STATEMENTS[mark.event], names).fetchall()
+        connection.execute(_STATEMENTS[mark.event], names)
 
 
 def complete_deliveries(connection: Cursorlike) -> None:

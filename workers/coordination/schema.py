@@ -1,13 +1,13 @@
 """The tables of ``coordination.sqlite`` and the version they carry. Other files' tables are never touched here."""
 
-from termal.model.mail import CONTROL_TOPIC
+from termal.model.mail import CONTROL_TOPIC, UNWOKEN
 from termal.store.connection import Cursorlike
 from termal.store.migration import Migrations, Version
 
 VERSION_KEY = "coordination_schema_version"
 
 IS_MAIL = f"topic IS NOT '{CONTROL_TOPIC}'"
-NEVER_WOKEN = "notification_disposition = 'durableButNotWoken'"
+NEVER_WOKEN = f"notification_disposition = '{UNWOKEN}'"
 """These two are the conditions of indexes: SQLite takes one only for a query that repeats them word by word."""
 
 OLD_INDEX = "mailbox_messages_undelivered"
